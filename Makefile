@@ -1,0 +1,98 @@
+# `make` lists the targets. Go and Node.js are all that has to be there; what the
+# tests need beyond that they fetch themselves on the first run.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO      ?= go
+ARGS    ?=
+FUZZTIME ?= 10s
+COUNT   ?= 1
+BENCH   ?= .
+LIMIT   ?= 14m
+
+# The race detector needs a C compiler. Without one the tests run without it.
+RACE := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+
+# Tests run as one stream of events, so that the last line counts all of them. The
+# official suite is client-bound and goes last, on a quiet machine.
+PACKAGES = $$($(GO) list ./... | grep -v '/conformance$$')
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build ./ds
+	$(GO) build -o ds ./cmd/ds
+
+.PHONY: run
+run: ## run the server; ARGS="--in-memory" adds flags
+	$(GO) run ./cmd/ds serve $(ARGS)
+
+.PHONY: test
+test: tools lint ## everything: static checks, all tests with the race detector, the official suite
+	@$(if $(RACE),,echo "no C compiler: running without the race detector")
+	@( rc=0; \
+	   $(GO) test -json $(RACE) -timeout $(LIMIT) $(PACKAGES) || rc=1; \
+	   $(GO) test -json $(RACE) -timeout $(LIMIT) ./conformance || rc=1; \
+	   exit $$rc ) | $(GO) run ./internal/lint/testsum
+
+.PHONY: tools
+tools:
+	@command -v $(GO) >/dev/null 2>&1 || { echo "Go is missing: install Go 1.26 or newer"; exit 1; }
+	@command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 || { \
+	   echo "node or npm is missing: the official protocol suite and the TypeScript client need Node.js 20 or newer."; \
+	   echo "Install Node.js and run make test again; make test-go runs all the rest."; exit 1; }
+	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node.js " + process.versions.node + " is too old: 20 or newer is needed"); process.exit(1) }'
+
+.PHONY: test-go
+test-go: ## all tests but those that need Node.js
+	@( rc=0; \
+	   $(GO) test -json -timeout $(LIMIT) $(PACKAGES) || rc=1; \
+	   $(GO) test -json -timeout $(LIMIT) -skip 'TestOfficial|TestTypeScriptClient' ./conformance || rc=1; \
+	   exit $$rc ) | $(GO) run ./internal/lint/testsum
+
+.PHONY: race
+race: ## all Go tests again with the race detector, COUNT times, results not taken from the cache
+	$(GO) test -race -count $(COUNT) -timeout 60m $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@files=$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Fuzz' . || true); \
+	test -n "$$files" || { echo "no fuzz targets found"; exit 1; }; \
+	for dir in $$(dirname $$files | sort -u); do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$dir/*_test.go); do \
+	    echo "== $$dir $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; \
+	done
+
+.PHONY: stress
+stress: ## random histories with new seeds, for a long time; DS_ROUNDS sets how many
+	DS_ROUNDS=$${DS_ROUNDS:-2000} $(GO) test $(RACE) -count 1 -timeout 120m ./stream/... ./store/... ./internal/metamorphic/...
+
+.PHONY: crash
+crash: ## the binary under kill -9, many more rounds than in the normal run
+	DS_CRASH_ROUNDS=$${DS_CRASH_ROUNDS:-300} $(GO) test -count 1 -timeout 120m -run 'Crash|Kill' -v ./...
+
+.PHONY: conformance
+conformance: tools ## the protocol: our suite, the official suite and the TypeScript client, over both engines
+	$(GO) test -count 1 -v -timeout $(LIMIT) ./conformance
+
+.PHONY: lint
+lint: ## gofmt, vet (this system and macOS), staticcheck, the repository's own rules
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/lint/...
+
+.PHONY: fmt
+fmt: ## format all Go files
+	gofmt -w .
+
+.PHONY: bench
+bench: ## all benchmarks; BENCH= selects, COUNT= repeats for benchstat
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $$($(GO) list ./... | grep -v '/conformance$$')

@@ -1,0 +1,196 @@
+package conformance_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the pinned official suite holds. A change of the pin changes these.
+const (
+	officialTests         = 338
+	officialSubscriptions = 6
+)
+
+var npmSetup sync.Mutex
+
+// setupNPM installs conformance/npm as its lock file says, unless that has been
+// done. Nothing is skipped when node is missing: the suite is part of the tests.
+func setupNPM(t *testing.T) (dir string) {
+	t.Helper()
+	npmSetup.Lock()
+	defer npmSetup.Unlock()
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Fatalf("%s is not installed: the official protocol suite and the TypeScript client need Node.js 20 or newer with npm", tool)
+		}
+	}
+	const npmDir = "npm"
+	sum := sha256.New()
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		b, err := os.ReadFile(filepath.Join(npmDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(b)
+	}
+	want := hex.EncodeToString(sum.Sum(nil))
+	stamp := filepath.Join(npmDir, "node_modules", ".installed-from")
+	if got, err := os.ReadFile(stamp); err == nil && string(got) == want {
+		return npmDir
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if out, err := runCommand(ctx, npmDir, nil, "npm", "ci", "--no-audit", "--no-fund"); err != nil {
+		t.Fatalf("npm ci in conformance/npm: %v (it needs the npm registry once)\n%s", err, out)
+	}
+	if err := os.WriteFile(stamp, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return npmDir
+}
+
+// vitestReport is the part of vitest's JSON report that is judged.
+type vitestReport struct {
+	Success     bool
+	TestResults []struct {
+		Message          string
+		AssertionResults []struct {
+			FullName        string
+			AncestorTitles  []string
+			Status          string
+			FailureMessages []string
+		}
+	}
+}
+
+// outcome counts a report by status and lists what failed.
+func (r *vitestReport) outcome() (count map[string]int, skipped map[string]int, failures []string) {
+	count, skipped = map[string]int{}, map[string]int{}
+	for _, file := range r.TestResults {
+		if len(file.AssertionResults) == 0 {
+			failures = append(failures, file.Message)
+		}
+		for _, test := range file.AssertionResults {
+			count[test.Status]++
+			switch test.Status {
+			case "passed":
+			case "skipped", "pending":
+				skipped[strings.Join(test.AncestorTitles, " > ")]++
+			default:
+				failures = append(failures, fmt.Sprintf("%s: %s\n\t%s", test.Status, test.FullName, strings.Join(test.FailureMessages, "\n\t")))
+			}
+		}
+	}
+	return count, skipped, failures
+}
+
+// runVitest runs one test file and gives its report.
+func runVitest(t *testing.T, file string, limit time.Duration, env ...string) *vitestReport {
+	t.Helper()
+	dir := setupNPM(t)
+	reportFile := filepath.Join(t.TempDir(), "report.json")
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, runErr := runCommand(ctx, dir, env,
+		"node", filepath.Join("node_modules", "vitest", "vitest.mjs"), "run", file, "--reporter=json", "--outputFile="+reportFile)
+	data, err := os.ReadFile(reportFile)
+	if err != nil {
+		t.Fatalf("vitest %s left no report: %v (%v)\n%s", file, runErr, err, out)
+	}
+	var report vitestReport
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatalf("read the report of vitest %s: %v", file, err)
+	}
+	if runErr != nil && report.Success {
+		t.Errorf("vitest %s reports success and ends with %v\n%s", file, runErr, out)
+	}
+	return &report
+}
+
+// engines are the storage modes that everything runs over.
+func engines(t *testing.T) map[string][]string {
+	return map[string][]string{
+		"disk":   {"--data-dir", filepath.Join(t.TempDir(), "data")},
+		"memory": {"--in-memory"},
+	}
+}
+
+// TestOfficial runs the suite that the protocol's authors publish. Its fork tests
+// name sources as /v1/stream/..., so the server runs without a base path.
+func TestOfficial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for a minute")
+	}
+	for name, args := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, buildServer(t, false), append(args, "--base-path", "/", "--long-poll-timeout", "300ms")...)
+			report := runVitest(t, "official.test.ts", 5*time.Minute, "DS_URL="+s.origin())
+			count, skipped, failures := report.outcome()
+			for _, f := range failures {
+				t.Error(f)
+			}
+			const want = officialTests - officialSubscriptions
+			if count["passed"] != want {
+				t.Errorf("%d tests passed, want %d: %v", count["passed"], want, count)
+			}
+			if len(skipped) > 1 || skipped["Reserved subscription APIs"] != officialSubscriptions {
+				t.Errorf("skipped %v, want only the %d of the subscriptions", skipped, officialSubscriptions)
+			}
+			t.Logf("official suite, %s engine: %v", name, count)
+		})
+	}
+}
+
+// TestTypeScriptClient lets the published client work a day against the server.
+// On disk the server is killed and started again below the client's feet.
+func TestTypeScriptClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for a minute")
+	}
+	for name, args := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, buildServer(t, false), args...)
+			env := []string{"DS_STREAMS=" + s.Streams.String()}
+			if name == "disk" {
+				env = append(env, "DS_CONTROL="+restartControl(t, s))
+			}
+			count, skipped, failures := runVitest(t, "client.test.ts", 4*time.Minute, env...).outcome()
+			for _, f := range failures {
+				t.Error(f)
+			}
+			if count["passed"] < 12 || len(skipped) > 0 && name == "disk" {
+				t.Errorf("too few tests ran: %v, skipped %v", count, skipped)
+			}
+		})
+	}
+}
+
+// restartControl lets a test in another process crash and restart the server.
+func restartControl(t *testing.T, s *server) (url string) {
+	var mu sync.Mutex
+	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method != http.MethodPost || r.URL.Path != "/restart" {
+			http.NotFound(w, r)
+			return
+		}
+		if err := s.restart(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(control.Close)
+	return control.URL
+}

@@ -1,0 +1,150 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+)
+
+// layer says what one package may import beyond the standard library, and why no
+// more than that.
+type layer struct {
+	inside  []string // packages of this module
+	outside []string // other modules, by prefix
+	why     string
+}
+
+const (
+	pebble = "github.com/cockroachdb/pebble/v2"
+	disk   = pebble + "/vfs"
+	goJSON = "github.com/go-json-experiment/json"
+	kong   = "github.com/alecthomas/kong"
+)
+
+// layers is the import table of the design: stream is at the bottom, cmd on top,
+// and a package that is not listed has to be given its row here.
+var layers = map[string]layer{
+	"stream": {
+		why: "the rules about a stream's state are pure: no bytes on a wire, no disk, no HTTP"},
+	"internal/glob": {
+		why: "it matches names and knows nothing else"},
+	"internal/wire": {
+		inside: []string{"stream"}, outside: []string{goJSON},
+		why: "it turns bytes into values for server and client alike, so it depends on neither"},
+	"internal/protocol": {
+		inside: []string{"stream", "internal/wire", "internal/glob"},
+		why:    "the core speaks to storage through the few methods it declares itself; the root joins them. It never imports store, and no transport"},
+	"httpapi": {
+		inside: []string{"stream", "internal/wire", "internal/protocol"},
+		why:    "an adapter carries requests to the core; storage is none of its business"},
+	"internal/fastpath": {
+		inside:  []string{"stream", "internal/wire", "internal/protocol", "httpapi"},
+		outside: []string{"golang.org/x/sys"},
+		why:     "an adapter carries requests to the core; what it does not take goes to net/http"},
+	"internal/journal": {
+		outside: []string{disk},
+		why:     "the journal knows bytes, not streams"},
+	"internal/archive": {
+		inside: []string{"stream"}, outside: []string{pebble},
+		why: "the archive keeps rows and chunks for the store and knows nobody above"},
+	"store": {
+		inside: []string{"stream", "internal/journal", "internal/archive"}, outside: []string{disk},
+		why: "the engine sits on journal and archive; the protocol is above it and must stay replaceable"},
+	"auth": {
+		inside: []string{"stream", "internal/wire", "internal/glob"},
+		why:    "who may do what is decided from a request's values alone"},
+	"subscription": {
+		inside: []string{"stream", "store", "internal/wire", "internal/glob", "internal/webhook"},
+		why:    "durable cursors live above the engine and below the transports"},
+	"internal/webhook": {
+		inside: []string{"stream", "internal/wire"},
+		why:    "it signs and delivers; who is woken when is decided above"},
+	"client": {
+		inside: []string{"stream", "internal/wire"},
+		why:    "an application that imports the client must not get the server with it"},
+	"internal/config": {
+		inside: []string{"stream"},
+		why:    "options are values; what they mean is up to those who take them"},
+	"internal/inspect": {
+		inside: []string{"stream", "store", "internal/journal", "internal/archive"}, outside: []string{pebble},
+		why: "it reads what lies on disk; a running server is not needed for that"},
+	"internal/web": {
+		why: "pages are files and a handler"},
+	"internal/bench": {
+		inside: []string{"stream", "internal/wire", "client"},
+		why:    "a load generator sees the server as users see it"},
+	".": {
+		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/fastpath",
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/web"},
+		outside: []string{disk},
+		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
+	"internal/cli": {
+		inside:  []string{".", "stream", "store", "client", "auth", "internal/config", "internal/inspect", "internal/bench"},
+		outside: []string{kong, disk},
+		why:     "commands use the server as a value and the tools around it"},
+	"cmd/ds": {
+		inside: []string{"internal/cli"},
+		why:    "main makes a context, calls cli.Run and exits"},
+}
+
+// Imports checks one file against the table. Test files may import any package,
+// so that a test can put together what it needs.
+func Imports(f *File) []Finding {
+	dir := f.Dir()
+	if f.IsTest() || within(dir, harness...) {
+		return nil
+	}
+	rule, known := layers[dir]
+	if !known {
+		return []Finding{f.at(f.AST.Package, "package %s has no row in the import table; give it one in internal/lint/imports.go: what it may import, and why no more", dir)}
+	}
+	var found []Finding
+	for _, spec := range f.AST.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		inside, ours := localPackage(path)
+		switch {
+		case ours && inside == dir || ours && slices.Contains(rule.inside, inside):
+		case !ours && (standard(path) || slices.ContainsFunc(rule.outside, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })):
+		default:
+			found = append(found, f.at(spec.Pos(), "%s may not import %s: %s. Move the code down to where both may see it, or take what is needed as an argument", dir, path, rule.why))
+		}
+	}
+	return found
+}
+
+// localPackage gives a package's folder if it belongs to this module.
+func localPackage(path string) (dir string, ours bool) {
+	if path == module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+// standard tells whether a path is of the standard library: its first element
+// has no dot.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".") && first != module
+}
+
+// Harnesses keeps "testing" and the test harnesses out of programs: no file of
+// production code may import them, so cmd/ds cannot reach them.
+func Harnesses(f *File) []Finding {
+	if f.IsTest() {
+		return nil
+	}
+	var found []Finding
+	inHarness := within(f.Dir(), harness...)
+	for _, spec := range f.AST.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		if path == "testing" || strings.HasPrefix(path, "testing/") {
+			if !within(f.Dir(), "conformance", "internal/dstest") {
+				found = append(found, f.at(spec.Pos(), "only tests, conformance and internal/dstest import %s: move this code to a _test.go file or to internal/dstest", path))
+			}
+			continue
+		}
+		if dir, ours := localPackage(path); ours && within(dir, harness...) && !inHarness {
+			found = append(found, f.at(spec.Pos(), "%s is a test harness and would end up in the ds binary: import it from a _test.go file only", path))
+		}
+	}
+	return found
+}
