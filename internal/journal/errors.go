@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrClosed is returned by a closed journal.
+	ErrClosed = errors.New("journal: closed")
+	// ErrFailed is matched by the error of the operation that broke the
+	// journal and by every later one; the cause is wrapped beside it.
+	ErrFailed = errors.New("journal: failed")
+	// ErrBatch is matched when a batch is empty, too large or used twice. The
+	// journal is unharmed.
+	ErrBatch = errors.New("journal: batch cannot be appended")
+)
+
+// CorruptionError says that the journal is damaged at a place where a crash
+// cannot have damaged it, so acknowledged records may be lost. [Repair] cuts
+// the journal there.
+type CorruptionError struct {
+	Segment uint64 // number of the segment; 0 if the journal has none
+	Offset  int64  // byte offset in the segment's file; 0 if it is the segment as a whole
+	LSN     uint64 // the first record that cannot be read, as far as known; else 0
+	Reason  string // what is wrong
+
+	ends bool // nothing is broken, but the journal ends too early
+}
+
+// Error names the place and the reason.
+func (e *CorruptionError) Error() string {
+	if e.Segment == 0 {
+		return fmt.Sprintf("journal: damaged at record %d: %s", e.LSN, e.Reason)
+	}
+	return fmt.Sprintf("journal: damaged in segment %s at offset %d, record %d: %s",
+		segmentName(e.Segment), e.Offset, e.LSN, e.Reason)
+}
+
+// VersionError says that a segment was written in a format that this program
+// does not know.
+type VersionError struct {
+	Segment   uint64 // number of the segment, from its file name
+	Found     uint32 // the version in the file
+	Supported uint32 // the version this program reads and writes
+}
+
+// Error names both versions.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("journal: segment %s has format version %d, this program knows version %d",
+		segmentName(e.Segment), e.Found, e.Supported)
+}
