@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"durablestreams/internal/protocol"
+)
+
+// Handler serves every path: streams below the core's root, refusals elsewhere.
+// opt may be nil.
+func Handler(core *protocol.Core, opt *Options) http.Handler {
+	return &handler{core: core, opt: opt.withDefaults()}
+}
+
+type handler struct {
+	core *protocol.Core
+	opt  Options
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	*handler
+	w    http.ResponseWriter
+	r    *http.Request
+	rc   *http.ResponseController
+	req  protocol.Request
+	sent bool // the head of the answer is on its way
+}
+
+// fields gives core the header without a copy.
+type fields http.Header
+
+func (f fields) Values(name string) []string { return f[name] }
+
+// ServeHTTP answers one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w)}
+	defer x.recover()
+	path, query := target(r)
+	x.req = protocol.Request{Method: r.Method, Path: path, Query: query, Host: r.Host, Secure: r.TLS != nil,
+		Header: fields(r.Header), ContentLength: r.ContentLength}
+	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
+		// net/http drops a Content-Length that came along with a
+		// Transfer-Encoding, so an attempt to smuggle a second request past a
+		// proxy cannot be told from an honest chunked body any more. Closing
+		// after the answer makes it harmless (RFC 9112 §6.3).
+		w.Header().Set("Connection", "close")
+	}
+	x.unhurried()
+	op, res := h.core.Begin(&x.req)
+	if op == nil {
+		x.send(res)
+		return
+	}
+	switch op.Mode() {
+	case protocol.Write:
+		x.write(op)
+	case protocol.Read:
+		x.send(op.Read())
+	case protocol.Live:
+		x.live(op)
+	}
+}
+
+// target gives path and query as they stand in the request line, which may hold
+// a whole URL (RFC 9112 §3.2.2).
+func target(r *http.Request) (path, query string) {
+	uri := r.RequestURI
+	if uri == "" { // not from a server of net/http
+		return r.URL.EscapedPath(), r.URL.RawQuery
+	}
+	if uri[0] != '/' {
+		if _, rest, ok := strings.Cut(uri, "://"); ok {
+			uri = "/"
+			if i := strings.IndexAny(rest, "/?"); i >= 0 {
+				uri = rest[i:]
+			}
+		}
+	}
+	path, query, _ = strings.Cut(uri, "?")
+	return path, query
+}
+
+// write reads the body, if it counts, and waits until the store is done. It
+// waits even if the client has gone: the write is under way.
+func (x *exchange) write(op *protocol.Op) {
+	var body []byte
+	if op.WantsBody() {
+		var err error
+		if body, err = x.readBody(); err != nil {
+			x.w.Header().Set("Connection", "close")
+			x.send(x.core.Refuse(&x.req, err))
+			return
+		}
+	}
+	done := make(chan struct{})
+	op.Submit(body, func() { close(done) })
+	<-done
+	x.send(op.Response())
+}
+
+// recover keeps a panic from taking the process down. An answer that has begun
+// is cut; otherwise the client gets a 500.
+func (x *exchange) recover() {
+	v := recover()
+	switch {
+	case v == nil:
+		return
+	case v == http.ErrAbortHandler:
+		panic(v)
+	}
+	err := panicError{value: v, stack: debug.Stack()}
+	if x.sent {
+		x.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "panic in the middle of an answer",
+			slog.String("method", x.req.Method), slog.String("path", x.req.Path), slog.Any("error", err))
+		panic(http.ErrAbortHandler)
+	}
+	x.w.Header().Set("Connection", "close")
+	x.send(x.core.Refuse(&x.req, err)) // which logs it
+}
+
+// panicError is a panic as the log sees it.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// LogValue adds the stack.
+func (e panicError) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("panic", fmt.Sprint(e.value)), slog.String("stack", string(e.stack)))
+}
+
+// live steps a feed until it ends or the client goes.
+func (x *exchange) live(op *protocol.Op) {
+	wake := make(chan struct{}, 1)
+	feed := op.Open(func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	defer feed.Close()
+	var timer *time.Timer
+	for {
+		act, err := feed.Step(time.Now())
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		x.act(act)
+		if act.Done {
+			return
+		}
+		if act.Wait.IsZero() {
+			continue
+		}
+		x.unhurried()
+		if timer == nil {
+			timer = time.NewTimer(time.Until(act.Wait))
+			defer timer.Stop()
+		} else {
+			timer.Reset(time.Until(act.Wait))
+		}
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-x.core.Draining():
+		case <-x.r.Context().Done():
+			return
+		}
+	}
+}
+
+// act sends what a step gave, in one packet if it fits.
+func (x *exchange) act(act protocol.Action) {
+	if act.Response != nil {
+		x.send(act.Response)
+		if act.Response.Length >= 0 {
+			return
+		}
+	}
+	if act.Response == nil && len(act.Frame) == 0 {
+		return
+	}
+	x.writeBody(act.Frame)
+	if err := x.rc.Flush(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}

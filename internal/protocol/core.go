@@ -1,0 +1,168 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"durablestreams/internal/wire"
+	"durablestreams/stream"
+)
+
+// Core is the protocol on a store.
+type Core struct {
+	store    Store
+	opt      Options
+	root     string // path of all streams, with the slash at the end
+	common   []Field
+	draining chan struct{}
+	drain    sync.Once
+}
+
+// New returns the protocol on store. opt may be nil.
+func New(store Store, opt *Options) (*Core, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, fmt.Errorf("protocol options: %w", err)
+	}
+	c := &Core{store: store, opt: opt.withDefaults(), draining: make(chan struct{})}
+	c.root = c.opt.BasePath + "/v1/stream/"
+	c.common = commonFields(&c.opt)
+	return c, nil
+}
+
+// Options gives the options with their defaults filled in.
+func (c *Core) Options() Options { return c.opt }
+
+// Root is the path of all streams, with a slash at the end.
+func (c *Core) Root() string { return c.root }
+
+// Drain lets all feeds end with their next step, and new ones with their first:
+// long-polls with what there is, SSE with a last control event. Writes and
+// reads go on. It is idempotent.
+func (c *Core) Drain() { c.drain.Do(func() { close(c.draining) }) }
+
+// Draining is closed by Drain. An adapter then steps its parked feeds.
+func (c *Core) Draining() <-chan struct{} { return c.draining }
+
+func (c *Core) isDraining() bool {
+	select {
+	case <-c.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Mode says how an operation goes on after Begin.
+type Mode uint8
+
+// The modes.
+const (
+	Write Mode = iota + 1
+	Read
+	Live
+)
+
+// Op is one operation on a stream whose head is right.
+type Op struct {
+	core *Core
+	req  *Request
+	path stream.Path
+	mode Mode
+
+	// Reads.
+	head   bool // HEAD
+	sse    bool
+	from   place
+	cursor string // the client's
+
+	// Writes. One of the commands is used.
+	append   stream.Append
+	producer stream.Producer
+	seq      string
+	create   *stream.Create
+	remove   *stream.Delete
+	forkJSON bool // the fork names no type and its source is in JSON mode
+
+	done func()
+	res  stream.Result
+	err  error
+}
+
+// Mode says which methods may be called.
+func (o *Op) Mode() Mode { return o.mode }
+
+// WantsBody reports whether the request's body counts. An adapter that is not
+// asked for it need not read it.
+func (o *Op) WantsBody() bool { return o.mode == Write && o.remove == nil && o.req.mayHaveBody() }
+
+// Begin checks the head of a request: the method, then the path, then headers
+// and parameters. It gives either an operation or the answer. A request that is
+// doomed is answered before its body was read if the client waits for a 100 or
+// announced a large one.
+func (c *Core) Begin(req *Request) (*Op, *Response) {
+	switch req.Method {
+	case "GET", "HEAD", "PUT", "POST", "DELETE":
+	case "OPTIONS":
+		return nil, c.preflight(req)
+	case "PATCH", "TRACE", "CONNECT":
+		return nil, c.Refuse(req, refuse(methodNotAllowed, "streams have no such method"))
+	default:
+		return nil, c.Refuse(req, refuse(methodUnknown, "this server knows no such method"))
+	}
+	path, err := c.parsePath(req.Path)
+	if err != nil {
+		return nil, c.Refuse(req, err)
+	}
+	o := &Op{core: c, req: req, path: path}
+	switch req.Method {
+	case "GET":
+		err = o.beginGet()
+	case "HEAD":
+		o.mode, o.head = Read, true
+	case "PUT":
+		err = o.beginCreate()
+	case "POST":
+		err = o.beginAppend()
+	case "DELETE":
+		o.mode, o.remove = Write, &stream.Delete{Path: path}
+	}
+	if err != nil {
+		return nil, c.Refuse(req, err)
+	}
+	return o, nil
+}
+
+// parsePath gives the stream that a request's path names.
+func (c *Core) parsePath(raw string) (stream.Path, error) {
+	rest, ok := strings.CutPrefix(raw, c.root)
+	if !ok {
+		return "", refuse(stream.NotFound, "streams are below "+c.root)
+	}
+	return stream.ParsePath(rest)
+}
+
+func (o *Op) beginGet() error {
+	q, err := wire.ParseQuery(o.req.Query)
+	if err != nil {
+		return &stream.Error{Kind: stream.InvalidParameter, Message: err.Error()}
+	}
+	o.mode, o.cursor = Read, q.Cursor
+	switch {
+	case !q.HasLive:
+	case q.Live == wire.LiveLongPoll:
+		o.mode = Live
+	case q.Live == wire.LiveSSE:
+		o.mode, o.sse = Live, true
+	default:
+		return refuse(stream.InvalidParameter, "live is long-poll or sse")
+	}
+	if !q.HasOffset {
+		if o.mode == Live {
+			return refuse(stream.InvalidParameter, "a live read needs an offset")
+		}
+		return nil // the start
+	}
+	o.from, err = parsePlace(q.Offset)
+	return err
+}

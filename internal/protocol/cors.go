@@ -1,0 +1,59 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+const allowedMethods = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+
+// exposedHeaders is what a page of another origin may read of an answer.
+const exposedHeaders = "Stream-Next-Offset, Stream-Up-To-Date, Stream-Closed, Stream-Cursor, Stream-TTL, Stream-Expires-At, " +
+	"Stream-SSE-Data-Encoding, Producer-Epoch, Producer-Seq, Producer-Expected-Seq, Producer-Received-Seq, " +
+	"ETag, Location, Retry-After, Content-Type, Content-Length, Content-Encoding, Cache-Control, Date, Vary, Allow"
+
+// acceptedHeaders is what such a page may send. "*" would not cover
+// Authorization, and not every browser knows it.
+const acceptedHeaders = "Content-Type, Authorization, If-None-Match, Last-Event-ID, Accept, Cache-Control, Pragma, " +
+	"Stream-TTL, Stream-Expires-At, Stream-Seq, Stream-Closed, Stream-Cursor, Stream-Forked-From, Stream-Fork-Offset, " +
+	"Stream-Fork-Sub-Offset, Producer-Id, Producer-Epoch, Producer-Seq, X-Requested-With, traceparent, tracestate, baggage"
+
+// preflightMaxAge is how long a browser may keep the answer to a preflight, in
+// seconds.
+const preflightMaxAge = "86400"
+
+// commonFields lists the fields of every answer that do not depend on the
+// request (§12.7).
+func commonFields(o *Options) []Field {
+	f := []Field{
+		{"X-Content-Type-Options", "nosniff"},
+		{"Cross-Origin-Resource-Policy", "cross-origin"},
+		{"Access-Control-Expose-Headers", exposedHeaders},
+	}
+	if o.AllowedOrigins == nil {
+		return append(f, Field{"Access-Control-Allow-Origin", "*"})
+	}
+	return append(f, Field{"Vary", "Origin"})
+}
+
+// allowOrigin names the request's origin if it is on the allow-list.
+func (c *Core) allowOrigin(r *Response, req *Request) {
+	if c.opt.AllowedOrigins == nil {
+		return
+	}
+	origin := req.Header.Values("Origin")
+	if len(origin) == 1 && slices.ContainsFunc(c.opt.AllowedOrigins, func(o string) bool { return strings.EqualFold(o, origin[0]) }) {
+		r.add("Access-Control-Allow-Origin", origin[0])
+	}
+}
+
+// preflight answers OPTIONS, on any path.
+func (c *Core) preflight(req *Request) *Response {
+	r := c.answer(req, 204)
+	r.add("Allow", allowedMethods)
+	r.add("Access-Control-Allow-Methods", allowedMethods)
+	r.add("Access-Control-Allow-Headers", acceptedHeaders)
+	r.add("Access-Control-Max-Age", preflightMaxAge)
+	r.add("Cache-Control", cacheNever)
+	return r
+}

@@ -1,0 +1,204 @@
+package protocol
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"durablestreams/internal/wire"
+	"durablestreams/stream"
+)
+
+// Feed is a live read (§5.7, §5.8) that an adapter steps. It holds a position in
+// the stream, not data, while it waits.
+type Feed struct {
+	op   *Op
+	wake func()
+	stop func() // of the watch; nil before there is one
+
+	snap  stream.Snapshot // as last seen
+	pos   uint64          // what the client has
+	begun bool            // the place in the stream is found
+	over  bool
+
+	deadline time.Time // of a long-poll's wait, of an SSE answer's life
+
+	// SSE only.
+	code   coding
+	quiet  time.Time // when a comment is due
+	spoken bool      // a control event went out
+	cursor string    // of the last one
+	data   []byte    // scratch, dropped while the feed waits
+	frame  []byte
+}
+
+// Action is what an adapter does next for a feed.
+type Action struct {
+	// Response, if not nil, is to be sent: the whole answer, or the head of an
+	// SSE answer (Length -1).
+	Response *Response
+
+	// Frame is the next piece of an SSE body. It goes out at once and whole,
+	// and is valid until the next step.
+	Frame []byte
+
+	// Done says that nothing follows. An SSE body ends here.
+	Done bool
+
+	// Wait is when to step again at the latest if the feed is not woken before;
+	// zero means at once.
+	Wait time.Time
+}
+
+// Open starts a live read. wake is called from any goroutine when the feed may
+// have something to give; it must not block and must not step the feed itself.
+func (o *Op) Open(wake func()) *Feed { return &Feed{op: o, wake: wake} }
+
+// Close ends the feed's watch. It is idempotent.
+func (f *Feed) Close() {
+	f.over = true
+	if f.stop != nil {
+		f.stop()
+		f.stop = nil
+	}
+}
+
+// Step gives the next thing to do. It never waits, but may read from the disk.
+// After an error, which only an SSE answer that has begun can have, the
+// connection must be cut.
+func (f *Feed) Step(now time.Time) (Action, error) {
+	if f.over {
+		return Action{Done: true}, nil
+	}
+	head := !f.begun
+	if head {
+		if r := f.begin(now); r != nil {
+			return f.finish(r), nil
+		}
+	}
+	from := f.pos
+	a, err := f.look(now)
+	switch {
+	case err != nil && (head || !f.op.sse):
+		return f.finish(f.op.core.Refuse(f.op.req, err)), nil
+	case err != nil:
+		f.Close()
+		f.op.core.logFailure(f.op.req, 500, err)
+		return Action{}, err
+	}
+	if head && f.op.sse {
+		a.Response = f.sseHead(from)
+	}
+	if a.Done {
+		f.Close()
+	}
+	return a, nil
+}
+
+func (f *Feed) finish(r *Response) Action {
+	f.Close()
+	return Action{Response: r, Done: true}
+}
+
+// begin finds the place in the stream and watches it. It gives a response if the
+// read is over with that.
+func (f *Feed) begin(now time.Time) *Response {
+	o := f.op
+	var err error
+	if f.snap, err = o.core.store.Stat(o.path, true); err == nil {
+		f.pos, err = o.core.locate(o.from, f.snap)
+	}
+	if err != nil {
+		return o.core.Refuse(o.req, err)
+	}
+	f.begun = true
+	opt := &o.core.opt
+	if o.sse {
+		f.code = codingOf(f.snap.ContentType)
+		f.deadline = now.Add(spread(opt.SSEMaxAge))
+		f.quiet = now.Add(opt.KeepAlive)
+	} else {
+		f.deadline = now.Add(opt.LongPollTimeout)
+		if r := f.pollData(now); r != nil {
+			return r
+		}
+	}
+	// The watch comes before the look that decides to wait, so that no change
+	// falls between the two.
+	f.stop = o.core.store.Watch(f.snap, f.wake)
+	return nil
+}
+
+// spread gives d ±10 %, so that clients which came together do not come back
+// together.
+func spread(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// look decides by the stream's state of now.
+func (f *Feed) look(now time.Time) (Action, error) {
+	snap, err := f.op.core.store.Stat(f.op.path, false)
+	if err == nil && snap.ID != f.snap.ID {
+		err = refuse(stream.NotFound, "the stream was deleted")
+	}
+	if f.op.sse {
+		return f.lookSSE(snap, err, now)
+	}
+	if err != nil {
+		return Action{}, err
+	}
+	f.snap = snap
+	if r := f.pollData(now); r != nil {
+		return Action{Response: r, Done: true}, nil
+	}
+	if f.op.core.isDraining() || !now.Before(f.deadline) {
+		return Action{Response: f.pollEmpty(now), Done: true}, nil
+	}
+	return Action{Wait: f.deadline}, nil
+}
+
+// pollData answers a long-poll that has data or is at the end of a closed stream,
+// else nil.
+func (f *Feed) pollData(now time.Time) *Response {
+	switch {
+	case f.pos < f.snap.Tail:
+		r, err := f.op.page(f.snap, f.pos)
+		if err != nil {
+			return f.op.core.Refuse(f.op.req, err)
+		}
+		if r.Get(wire.HeaderStreamClosed) == "" {
+			r.add(wire.HeaderStreamCursor, f.nextCursor(now))
+		}
+		return r
+	case f.snap.Closed:
+		return f.pollEmpty(now)
+	}
+	return nil
+}
+
+// pollEmpty is the 204 of a long-poll.
+func (f *Feed) pollEmpty(now time.Time) *Response {
+	r := f.op.core.answer(f.op.req, 204)
+	r.add("Cache-Control", cacheNever)
+	r.add(wire.HeaderStreamNextOffset, f.snap.OffsetAt(f.pos).String())
+	r.add(wire.HeaderStreamUpToDate, wire.True)
+	if f.snap.Closed {
+		r.add(wire.HeaderStreamClosed, wire.True)
+	} else {
+		r.add(wire.HeaderStreamCursor, f.nextCursor(now))
+	}
+	return r
+}
+
+// nextCursor gives the cursor of an answer. Within one SSE answer it never goes
+// back (§10.1).
+func (f *Feed) nextCursor(now time.Time) string {
+	if f.cursor == "" {
+		f.cursor = wire.NextCursor(now, f.op.cursor, rand.Uint64N)
+		return f.cursor
+	}
+	c := wire.NextCursor(now, "", nil)
+	if len(c) > len(f.cursor) || len(c) == len(f.cursor) && c > f.cursor {
+		f.cursor = c
+	}
+	return f.cursor
+}

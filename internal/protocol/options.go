@@ -1,0 +1,127 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options sets up a Core. The zero value, or nil, gives the defaults.
+type Options struct {
+	// BasePath stands before "/v1/stream/" in every URL. Default
+	// "/durable-streams"; "/" is none.
+	BasePath string
+
+	// PublicURL is what stands before the request's path in a Location: a scheme
+	// and host, and the prefix that a proxy strips. Default: what the client
+	// used, as far as the request shows it.
+	PublicURL string
+
+	// MaxBody is the largest body of a PUT or POST in bytes. Default 16 MiB.
+	MaxBody int64
+
+	// PageSize is the number of stored bytes at which a catch-up or long-poll
+	// answer ends, at the end of a message or of a character. A message that is
+	// larger is sent whole. Default 1 MiB, at least 64 KiB.
+	PageSize int
+
+	// LongPollTimeout is how long a long-poll waits for data. Default 30 s.
+	LongPollTimeout time.Duration
+
+	// SSEMaxAge is the age at which an SSE answer ends, spread by ±10 %. Default
+	// 60 s.
+	SSEMaxAge time.Duration
+
+	// KeepAlive is how long an SSE answer stays silent at most. Default 15 s.
+	KeepAlive time.Duration
+
+	// AllowedOrigins lists the origins that browsers may call from, as
+	// "https://host:port". Default nil: all.
+	AllowedOrigins []string
+
+	// Logger gets the causes of 5xx answers. Default: none.
+	Logger *slog.Logger
+}
+
+const minPageSize = 64 << 10
+
+// withDefaults returns a copy with every field filled in.
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.BasePath == "" {
+		d.BasePath = "/durable-streams"
+	}
+	d.BasePath = strings.TrimSuffix(d.BasePath, "/")
+	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
+	setDefault(&d.MaxBody, 16<<20)
+	setDefault(&d.PageSize, 1<<20)
+	setDefault(&d.LongPollTimeout, 30*time.Second)
+	setDefault(&d.SSEMaxAge, 60*time.Second)
+	setDefault(&d.KeepAlive, 15*time.Second)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports what is wrong with the options, nil if nothing is.
+func (o *Options) Validate() error {
+	d := o.withDefaults()
+	var errs []error
+	if d.BasePath != "" && !validBasePath(d.BasePath) {
+		errs = append(errs, fmt.Errorf("base path %q: want a slash and plain path segments", d.BasePath))
+	}
+	if d.PublicURL != "" && !validOrigin(d.PublicURL, true) {
+		errs = append(errs, fmt.Errorf("public URL %q: want http:// or https://, a host and at most a path", d.PublicURL))
+	}
+	for _, origin := range d.AllowedOrigins {
+		if !validOrigin(origin, false) {
+			errs = append(errs, fmt.Errorf("allowed origin %q: want a scheme and a host, such as https://app.example", origin))
+		}
+	}
+	if d.MaxBody < 0 || d.MaxBody > 1<<30 {
+		errs = append(errs, fmt.Errorf("max body %d: want 1 byte to 1 GiB", d.MaxBody))
+	}
+	if d.PageSize < minPageSize || d.PageSize > 1<<30 {
+		errs = append(errs, fmt.Errorf("page size %d: want 64 KiB to 1 GiB", d.PageSize))
+	}
+	if d.LongPollTimeout < 0 || d.SSEMaxAge < 0 || d.KeepAlive < 0 {
+		errs = append(errs, errors.New("negative duration"))
+	}
+	return errors.Join(errs...)
+}
+
+// validBasePath takes paths of which no byte needs an encoding, so that paths can
+// be compared as they are sent.
+func validBasePath(p string) bool {
+	if p[0] != '/' {
+		return false
+	}
+	for i := range len(p) {
+		c := p[i]
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~/", c) >= 0
+		if !plain || c == '/' && i+1 < len(p) && p[i+1] == '/' {
+			return false
+		}
+	}
+	return !strings.Contains(p+"/", "/./") && !strings.Contains(p+"/", "/../")
+}
+
+func validOrigin(s string, withPath bool) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || !withPath && u.Scheme != "") && u.Host != "" &&
+		u.User == nil && u.RawQuery == "" && u.Fragment == "" && (withPath || u.Path == "")
+}

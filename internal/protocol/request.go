@@ -1,0 +1,108 @@
+package protocol
+
+import (
+	"strings"
+
+	"durablestreams/internal/wire"
+	"durablestreams/stream"
+)
+
+// Request is the head of a request as the adapter read it. It must stay as it is
+// until the operation is over.
+type Request struct {
+	Method string
+	Path   string // as sent, without the query: nothing decoded, nothing cleaned
+	Query  string // as sent, without the question mark
+	Host   string // the authority that the client used
+	Secure bool   // it came over TLS
+	Header Header
+
+	// ContentLength is the announced length of the body, -1 if it was not
+	// announced and there may be one.
+	ContentLength int64
+}
+
+// Header gives the field values of a request under a name in the spelling of
+// package wire, in the order in which they were sent.
+type Header interface {
+	Values(name string) []string
+}
+
+// single returns the value of a field that may be sent once.
+func (r *Request) single(name string) (value string, sent bool, err error) {
+	switch v := r.Header.Values(name); len(v) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return v[0], true, nil
+	}
+	return "", true, refuse(stream.InvalidHeader, "the header "+name+" is given more than once")
+}
+
+// flag reads Stream-Closed: only "true", in any case, counts (§4.1).
+func (r *Request) flag(name string) (bool, error) {
+	v, _, err := r.single(name)
+	return strings.EqualFold(v, wire.True), err
+}
+
+// expectsContinue reports whether the client waits for a 100 before it sends
+// the body.
+func (r *Request) expectsContinue() bool { return len(r.Header.Values("Expect")) > 0 }
+
+// mayHaveBody reports whether a body is announced or possible.
+func (r *Request) mayHaveBody() bool { return r.ContentLength != 0 }
+
+// contentType reads and checks Content-Type. A value that is no media type is
+// refused (§5.1).
+func (r *Request) contentType() (value string, sent bool, err error) {
+	value, sent, err = r.single("Content-Type")
+	if err != nil || !sent {
+		return value, sent, err
+	}
+	if _, ok := wire.ParseMediaType(value); !ok {
+		return "", true, refuse(stream.InvalidHeader, "the Content-Type is not a media type")
+	}
+	return value, true, nil
+}
+
+// place is where a read starts: an offset, or one of the two sentinels (§8).
+type place struct {
+	now    bool
+	offset stream.Offset // the zero value is the start
+}
+
+func parsePlace(s string) (place, error) {
+	switch s {
+	case "now":
+		return place{now: true}, nil
+	case "-1":
+		return place{}, nil
+	}
+	o, err := stream.ParseOffset(s)
+	return place{offset: o}, err
+}
+
+// locate finds the place in a stream. In JSON mode it must be between messages:
+// an offset inside one was never minted.
+func (c *Core) locate(p place, snap stream.Snapshot) (uint64, error) {
+	if p.now {
+		return snap.Tail, nil
+	}
+	pos, err := snap.Locate(p.offset, snap.Tail)
+	if err != nil || pos == 0 || pos == snap.Tail || !wire.IsJSON(snap.ContentType) {
+		return pos, err
+	}
+	var one [1]byte
+	b, err := c.load(one[:0], snap, pos-1, pos)
+	if err != nil {
+		return 0, err
+	}
+	if b[0] != '\n' {
+		return 0, refuse(stream.InvalidOffset, "this offset is inside a message")
+	}
+	return pos, nil
+}
+
+func refuse(kind stream.Kind, message string) *stream.Error {
+	return &stream.Error{Kind: kind, Message: message}
+}

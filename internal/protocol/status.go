@@ -1,0 +1,124 @@
+package protocol
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"durablestreams/internal/wire"
+	"durablestreams/stream"
+)
+
+// Kinds that only a transport can meet.
+const (
+	methodNotAllowed stream.Kind = "method_not_allowed"
+	methodUnknown    stream.Kind = "method_not_implemented"
+
+	// BodyTimeout is a body that made no progress for too long.
+	BodyTimeout stream.Kind = "body_timeout"
+)
+
+// status is the one table from kinds of failure to HTTP statuses. A kind that
+// is not in it is a fault of the server.
+func status(kind stream.Kind) int {
+	switch kind {
+	case stream.InvalidPath, stream.InvalidHeader, stream.InvalidParameter, stream.InvalidOffset, stream.InvalidJSON,
+		stream.EmptyBody, stream.IncompleteBody, stream.ProducerEpochStart, stream.ForkTooDeep:
+		return 400
+	case stream.ProducerFenced:
+		return 403
+	case stream.NotFound, stream.Reserved, stream.ForkSourceNotFound:
+		return 404
+	case methodNotAllowed:
+		return 405
+	case BodyTimeout:
+		return 408
+	case stream.ConfigMismatch, stream.PathInUse, stream.Closed, stream.ContentTypeMismatch, stream.SeqRegression,
+		stream.ProducerGap, stream.ForkSourceGone, stream.StreamFull:
+		return 409
+	case stream.Gone, stream.OffsetGone:
+		return 410
+	case stream.TooLarge:
+		return 413
+	case methodUnknown:
+		return 501
+	case stream.Busy, stream.ShuttingDown:
+		return 503
+	case stream.DiskFull:
+		return 507
+	}
+	return 500 // Damaged, Internal
+}
+
+// retryAfter is the Retry-After of 503 and 507, in seconds.
+const retryAfter = "1"
+
+// Refuse gives the answer to a request that failed with err. An err without a
+// [*stream.Error] in it is internal; only the log sees its text.
+func (c *Core) Refuse(req *Request, err error) *Response {
+	e, ok := errors.AsType[*stream.Error](err)
+	if !ok {
+		e = &stream.Error{Kind: stream.Internal, Err: err}
+	}
+	code := status(e.Kind)
+	if code >= 500 {
+		c.logFailure(req, code, err)
+	}
+	r := c.answer(req, code)
+	r.add("Content-Type", "application/json")
+	r.add("Cache-Control", cacheNever)
+	c.addDetails(r, req, e)
+	r.setBody(errorBody(e))
+	return r
+}
+
+// addDetails adds what a client needs to act on a refusal.
+func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
+	switch e.Kind {
+	case stream.Closed:
+		r.add(wire.HeaderStreamNextOffset, e.Tail.String())
+		r.add(wire.HeaderStreamClosed, wire.True)
+		if e.Producer != nil {
+			r.addUint(wire.HeaderProducerExpectedSeq, e.Expected)
+			r.addUint(wire.HeaderProducerReceivedSeq, e.Received)
+		}
+	case stream.ProducerGap:
+		r.addUint(wire.HeaderProducerExpectedSeq, e.Expected)
+		r.addUint(wire.HeaderProducerReceivedSeq, e.Received)
+	case stream.ProducerFenced:
+		r.addUint(wire.HeaderProducerEpoch, e.Epoch)
+	case methodNotAllowed, methodUnknown:
+		r.add("Allow", allowedMethods)
+	}
+	if r.Status == 503 || r.Status == 507 {
+		r.add("Retry-After", retryAfter)
+	}
+}
+
+// errorBody is {"error":{"code":…,"message":…}}.
+func errorBody(e *stream.Error) []byte {
+	message := e.Message
+	if message == "" {
+		message = e.Kind.Error()
+	}
+	quoted, err := json.Marshal(message)
+	if err != nil {
+		quoted = []byte(`""`) // strings always marshal
+	}
+	b := make([]byte, 0, 64+len(e.Kind)+len(quoted))
+	b = append(b, `{"error":{"code":"`...)
+	b = append(b, e.Kind...)
+	b = append(b, `","message":`...)
+	b = append(b, quoted...)
+	return append(b, "}}\n"...)
+}
+
+func (c *Core) logFailure(req *Request, code int, err error) {
+	level := slog.LevelError
+	if code == 503 {
+		level = slog.LevelWarn
+	}
+	c.opt.Logger.LogAttrs(context.Background(), level, "request failed", slog.String("method", req.Method),
+		slog.String("path", req.Path), slog.Int("status", code), slog.Any("error", err))
+}

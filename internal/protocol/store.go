@@ -1,0 +1,29 @@
+package protocol
+
+import "durablestreams/stream"
+
+// Store is what the protocol needs of an engine. All methods may be called at
+// once from any number of goroutines. Errors wrap a [*stream.Error]; any other
+// error is answered as internal and its text never reaches a client.
+type Store interface {
+	// Apply decides cmd at once and calls done.Complete exactly once when the
+	// outcome is durable, possibly before Apply returns. It never blocks on the
+	// disk for a stream in memory. The command and its data belong to the store
+	// until then; the data are not changed afterwards either.
+	Apply(cmd stream.Command, done stream.Completion)
+
+	// Stat gives the durable state of a stream. With touch it counts as a read
+	// and renews a sliding lifetime. Errors: stream.NotFound, stream.Gone, and
+	// those of the disk.
+	Stat(path stream.Path, touch bool) (stream.Snapshot, error)
+
+	// Read gives the stored bytes [from, to) of the snapshot, to ≤ snap.Tail. The
+	// inherited data of a fork are stitched in.
+	Read(snap stream.Snapshot, from, to uint64) stream.Blocks
+
+	// Watch calls wake whenever the durable state of the stream changes: data,
+	// close, deletion. wake must not block; it may be called from any goroutine
+	// and without a change. A watched stream does not expire. stop is
+	// idempotent.
+	Watch(snap stream.Snapshot, wake func()) (stop func())
+}
