@@ -1,5 +1,7 @@
 package stream
 
+import "strings"
+
 // RecordKind says what a record does. The values are part of the journal
 // format; do not change them.
 type RecordKind byte
@@ -58,7 +60,8 @@ type Record struct {
 }
 
 // Fold applies a record of this stream to its state. s is the zero State for a
-// create. Data itself is not kept: the engine has it.
+// create. Data itself is not kept: the engine has it. Strings of r are copied, so
+// r may live in a buffer that is used again.
 func (s *State) Fold(r *Record) {
 	s.TouchedAt = max(s.TouchedAt, r.Time)
 	switch r.Kind {
@@ -74,12 +77,13 @@ func (s *State) Fold(r *Record) {
 			s.producers = remember(s.producers, r.Producer, r.Time)
 		}
 		if r.HasSeq {
-			s.seq, s.hasSeq = r.Seq, true
+			s.seq, s.hasSeq = strings.Clone(r.Seq), true
 		}
 		if r.Close {
 			s.Closed = true
 			if r.HasProducer {
 				closer := r.Producer
+				closer.ID = strings.Clone(closer.ID)
 				s.closer = &closer
 			}
 		}

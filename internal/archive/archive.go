@@ -1,0 +1,248 @@
+// Package archive keeps what the journal has let go: one Pebble store with a
+// row for every stream's state and the stream's bytes in chunks.
+//
+// Durability comes from the caller's journal. The archive's own log is off: a
+// batch is readable once applied and durable once [Archive.Sync] has returned,
+// and until then the caller keeps its journal. After a crash the archive is as
+// of some prefix of the batches, each whole or absent; every state row carries
+// the LSN up to which it includes the journal, so the caller can fold the
+// journal over it, whatever that prefix was.
+//
+// Reads may run at any time and concurrently; there is one writer.
+package archive
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/stream"
+)
+
+// FormatVersion is the version of the key space. It is read before anything else.
+const FormatVersion = 1
+
+// Options configure an archive. The zero value works.
+type Options struct {
+	CacheSize int64        // bytes of block cache; default 64 MiB
+	Logger    *slog.Logger // default: discard
+	OnFatal   func(error)  // called when the store cannot go on; the caller must stop
+	ReadOnly  bool
+}
+
+// Archive is an open archive.
+type Archive struct {
+	db      *pebble.DB
+	applied uint64
+	nextID  stream.ID
+}
+
+// Row is a stream's state as of a journal position.
+type Row struct {
+	LSN      uint64 // the state includes every record of the stream up to here
+	Indexed  int64  // deadline under which the stream stands in the index, or stream.Never
+	State    *stream.State
+	rowBytes int
+}
+
+// Open opens or creates the archive in dir.
+func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
+	db, err := pebble.Open(dir, pebbleOptions(fs, &o))
+	if err != nil {
+		return nil, fmt.Errorf("open archive: %w", err)
+	}
+	a := &Archive{db: db}
+	if err := a.readHeader(o.ReadOnly); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return a, nil
+}
+
+func pebbleOptions(fs vfs.FS, o *Options) *pebble.Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.CacheSize == 0 {
+		o.CacheSize = 64 << 20
+	}
+	log := logger{log: o.Logger, fatal: o.OnFatal}
+	p := &pebble.Options{
+		FS:                 fs,
+		FormatMajorVersion: pebble.FormatNewest,
+		DisableWAL:         true,
+		CacheSize:          o.CacheSize,
+		MemTableSize:       16 << 20,
+		// Flushes come one a journal segment, not one a memtable, so a few
+		// unflushed memtables are normal.
+		MemTableStopWritesThreshold: 16,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       1000,
+		MaxOpenFiles:                256,
+		Logger:                      log,
+		ReadOnly:                    o.ReadOnly,
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err) },
+			DiskSlow:        func(i pebble.DiskSlowInfo) { o.Logger.Warn("archive disk is slow", "info", i.String()) },
+		},
+	}
+	for i := range p.Levels {
+		// Chunks are read back as they are; compressing them costs more CPU than
+		// the disk space is worth to a server that is measured by CPU per read.
+		p.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		p.Levels[i].BlockSize = 32 << 10
+	}
+	return p
+}
+
+func (a *Archive) readHeader(readOnly bool) error {
+	b, closer, err := a.db.Get(headerKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		a.nextID = 1
+		if readOnly {
+			return nil
+		}
+		w := a.NewBatch()
+		w.SetApplied(0, 1)
+		if err := w.Apply(); err != nil {
+			return err
+		}
+		return a.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("read archive header: %w", err)
+	}
+	defer closer.Close()
+	if len(b) != 17 {
+		return errors.New("read archive header: malformed")
+	}
+	if b[0] != FormatVersion {
+		return fmt.Errorf("read archive header: format version %d, this build reads version %d", b[0], FormatVersion)
+	}
+	a.applied = binary.BigEndian.Uint64(b[1:])
+	a.nextID = stream.ID(binary.BigEndian.Uint64(b[9:]))
+	return nil
+}
+
+// Applied is the journal position as of opening: every record up to it is in
+// the archive.
+func (a *Archive) Applied() uint64 { return a.applied }
+
+// NextID is a stream number, as of opening, above every one in the archive.
+func (a *Archive) NextID() stream.ID { return a.nextID }
+
+// Sync makes every applied batch durable.
+func (a *Archive) Sync() error {
+	if err := a.db.Flush(); err != nil {
+		return fmt.Errorf("sync archive: %w", err)
+	}
+	return nil
+}
+
+// Reclaim rewrites the chunks so that the space of deleted streams is free at
+// once. It may take long.
+func (a *Archive) Reclaim(ctx context.Context) error {
+	if err := a.db.Compact(ctx, []byte{prefixChunk}, []byte{prefixChunk + 1}, false); err != nil {
+		return fmt.Errorf("reclaim archive space: %w", err)
+	}
+	return nil
+}
+
+// Close closes the archive. Batches that were not synced may be lost.
+func (a *Archive) Close() error {
+	if err := a.db.Close(); err != nil {
+		return fmt.Errorf("close archive: %w", err)
+	}
+	return nil
+}
+
+// Lookup gives the number of the stream at a path.
+func (a *Archive) Lookup(p stream.Path) (id stream.ID, found bool, err error) {
+	b, closer, err := a.db.Get(nameKey(p))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look up stream: %w", err)
+	}
+	defer closer.Close()
+	if len(b) != 8 {
+		return 0, false, errors.New("look up stream: malformed name row")
+	}
+	return stream.ID(binary.BigEndian.Uint64(b)), true, nil
+}
+
+// Load gives a stream's row; nil if there is none.
+func (a *Archive) Load(id stream.ID) (*Row, error) {
+	b, closer, err := a.db.Get(stateKey(id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load stream %d: %w", id, err)
+	}
+	defer closer.Close()
+	row, err := decodeRow(b)
+	if err != nil {
+		return nil, fmt.Errorf("load stream %d: %w", id, err)
+	}
+	if row.State.ID != id {
+		return nil, fmt.Errorf("load stream %d: row is of stream %d", id, row.State.ID)
+	}
+	p, pcloser, err := a.db.Get(producersKey(id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return row, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load producers of stream %d: %w", id, err)
+	}
+	defer pcloser.Close()
+	if err := row.State.DecodeProducers(p); err != nil {
+		return nil, fmt.Errorf("load producers of stream %d: %w", id, err)
+	}
+	return row, nil
+}
+
+func decodeRow(b []byte) (*Row, error) {
+	if len(b) < 16 {
+		return nil, errors.New("malformed state row")
+	}
+	s, err := stream.DecodeState(b[16:])
+	if err != nil {
+		return nil, err
+	}
+	return &Row{
+		LSN:      binary.BigEndian.Uint64(b),
+		Indexed:  int64(binary.BigEndian.Uint64(b[8:])),
+		State:    s,
+		rowBytes: len(b),
+	}, nil
+}
+
+// logger passes Pebble's log on. Fatalf must not return: the store is in no
+// state to go on, so the caller is told and the goroutine parks.
+type logger struct {
+	log   *slog.Logger
+	fatal func(error)
+}
+
+func (l logger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
+
+func (l logger) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+
+func (l logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("archive: "+format, args...)
+	l.log.Error("archive cannot go on", "err", err)
+	if l.fatal == nil {
+		panic(err)
+	}
+	l.fatal(err)
+	select {}
+}

@@ -1,0 +1,104 @@
+package archive
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"durablestreams/stream"
+)
+
+// Due is an entry of the deadline index.
+type Due struct {
+	ID       stream.ID
+	Deadline int64 // Unix nanoseconds
+}
+
+// FirstDue visits the index in the order of deadlines up to and including now
+// until visit returns false, and gives the first deadline after now: now itself
+// if the visit ended early, stream.Never if there is none.
+func (a *Archive) FirstDue(now int64, visit func(Due) bool) (next int64, err error) {
+	next = stream.Never
+	err = a.walk(prefixDeadline, func(key, _ []byte) (bool, error) {
+		d := Due{Deadline: int64(number(key, 0)), ID: stream.ID(number(key, 1))}
+		if d.Deadline > now {
+			next = d.Deadline
+			return false, nil
+		}
+		if !visit(d) {
+			next = now
+			return false, nil
+		}
+		return true, nil
+	})
+	return next, err
+}
+
+// Rows visits every state row in the order of stream numbers. A row that cannot
+// be read is reported through bad, and the walk goes on.
+func (a *Archive) Rows(visit func(*Row) error, bad func(stream.ID, error)) error {
+	return a.walk(prefixState, func(key, _ []byte) (bool, error) {
+		id := stream.ID(number(key, 0))
+		row, err := a.Load(id)
+		if err != nil || row == nil {
+			bad(id, err)
+			return true, nil
+		}
+		return true, visit(row)
+	})
+}
+
+// Names visits every name.
+func (a *Archive) Names(visit func(stream.Path, stream.ID) error) error {
+	return a.walk(prefixName, func(key, value []byte) (bool, error) {
+		if len(value) != 8 {
+			return false, fmt.Errorf("malformed name row of %q", key[1:])
+		}
+		return true, visit(stream.Path(key[1:]), stream.ID(number(append([]byte{0}, value...), 0)))
+	})
+}
+
+// Deadlines visits the whole deadline index.
+func (a *Archive) Deadlines(visit func(Due) error) error {
+	return a.walk(prefixDeadline, func(key, _ []byte) (bool, error) {
+		return true, visit(Due{Deadline: int64(number(key, 0)), ID: stream.ID(number(key, 1))})
+	})
+}
+
+// Chunk says where a chunk lies.
+type Chunk struct {
+	ID  stream.ID
+	Pos uint64
+	Len int
+}
+
+// AllChunks visits every chunk in the order of stream numbers and positions;
+// data is valid during the visit.
+func (a *Archive) AllChunks(visit func(c Chunk, data []byte) error) error {
+	return a.walk(prefixChunk, func(key, value []byte) (bool, error) {
+		c := Chunk{ID: stream.ID(number(key, 0)), Pos: number(key, 1), Len: len(value)}
+		return true, visit(c, value)
+	})
+}
+
+func (a *Archive) walk(prefix byte, visit func(key, value []byte) (more bool, err error)) (err error) {
+	it, err := a.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return fmt.Errorf("walk archive: %w", err)
+	}
+	defer func() {
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("walk archive: %w", cerr)
+		}
+	}()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("walk archive: %w", err)
+		}
+		if more, err := visit(it.Key(), value); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}

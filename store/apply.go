@@ -1,0 +1,229 @@
+package store
+
+import (
+	"errors"
+
+	"durablestreams/stream"
+)
+
+// recordOverhead is a generous bound of a record's size besides its data, in bytes.
+const recordOverhead = 4 << 10
+
+// Apply decides cmd at once and completes done exactly once, when the outcome
+// is durable; that may be before Apply returns. It blocks on the disk only to
+// load a stream that is not in memory.
+func (e *Engine) Apply(cmd stream.Command, done stream.Completion) {
+	var err error
+	switch c := cmd.(type) {
+	case *stream.Append:
+		err = e.applyAppend(c, done)
+	case *stream.Create:
+		err = e.applyCreate(c, done)
+	case *stream.Delete:
+		err = e.applyDelete(c.Path, false, done)
+	default:
+		err = &stream.Error{Kind: stream.Internal, Message: "unknown command"}
+	}
+	if err != nil {
+		done.Complete(stream.Result{}, err)
+	}
+}
+
+// The apply functions return an error only if they did not pass done on.
+
+func (e *Engine) applyAppend(c *stream.Append, done stream.Completion) error {
+	if err := e.admit(len(c.Data)+recordOverhead, false); err != nil {
+		return err
+	}
+	s, err := e.acquire(c.Path)
+	if err != nil {
+		return err
+	}
+	defer e.release(s)
+	l, at := s.cur, now()
+	rec, res, refusal := stream.DecideAppend(l.decided(at), c, e.opts.SameType, at)
+	if refusal != nil || rec.Kind == 0 {
+		e.answer(l, s, res, refusal, done)
+		return nil
+	}
+	e.commit(op{live: l, rec: &rec, res: res, done: done})
+	return nil
+}
+
+// decided gives the state to decide on, nil for no stream. A stream that is
+// being watched counts as just read.
+func (l *live) decided(at int64) *stream.State {
+	if l == nil {
+		return nil
+	}
+	l.usedAt = at
+	if len(l.watchers) > 0 {
+		l.state.Touch(at)
+	}
+	return &l.state
+}
+
+// answer completes a command that changes nothing. What the answer tells may
+// rest on records still under way: then it waits for them.
+func (e *Engine) answer(l *live, s *slot, res stream.Result, refusal *stream.Error, done stream.Completion) {
+	var err error
+	if refusal != nil {
+		err = refusal
+	}
+	if l == nil && s.pub == nil || l != nil && l.lsn <= e.durable.Load() {
+		done.Complete(res, err)
+		return
+	}
+	e.commit(op{res: res, err: err, done: done})
+}
+
+func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
+	if err := e.admit(len(c.Data)+recordOverhead, false); err != nil {
+		return err
+	}
+	if c.Fork != nil {
+		e.forks.Lock()
+		defer e.forks.Unlock()
+	}
+	s, err := e.acquire(c.Path)
+	if err != nil {
+		return err
+	}
+	if at := now(); s.cur != nil && s.cur.state.Forks == 0 && s.cur.decided(at).Expired(at) {
+		// The path is free: end the expired stream first. That may take other
+		// slots, so this one is let go and everything looked at again.
+		e.release(s)
+		if c.Fork != nil {
+			err = e.expireHoldingForks(c.Path)
+		} else {
+			err = e.applyDelete(c.Path, true, ignore{})
+		}
+		if err != nil && !errors.Is(err, stream.NotFound) {
+			return err
+		}
+		if s, err = e.acquire(c.Path); err != nil {
+			return err
+		}
+	}
+	defer e.release(s)
+	return e.createIn(s, c, done)
+}
+
+// createIn decides a Create with the slot of its path held, and for a fork the
+// forks lock too.
+func (e *Engine) createIn(s *slot, c *stream.Create, done stream.Completion) error {
+	var source *live
+	if c.Fork != nil {
+		if c.Fork.SourcePath == c.Path {
+			source = s.cur
+		} else {
+			src, err := e.acquire(c.Fork.SourcePath)
+			if err != nil {
+				return err
+			}
+			defer e.release(src)
+			source = src.cur
+		}
+	}
+	at := now()
+	c.ID, c.Incarnation = e.newIdentity()
+	rec, res, refusal := stream.DecideCreate(s.cur.decided(at), source.decided(at), c, e.opts.SameType, at)
+	if refusal != nil || rec.Kind == 0 {
+		l := s.cur
+		if l == nil {
+			l = source // the refusal is about the source
+		}
+		e.answer(l, s, res, refusal, done)
+		return nil
+	}
+	l := &live{slot: s, indexed: stream.Never, journaled: at, usedAt: at}
+	l.deadline.l = l
+	l.tail.start = rec.Meta.Base()
+	e.commit(op{live: l, source: source, rec: &rec, res: res, done: done})
+	s.cur = l
+	e.table.addID(l)
+	e.deadlines.add(l)
+	return nil
+}
+
+// applyDelete deletes, or with expire ends, the stream at a path. Only a fork
+// whose deletion may free its sources needs more than its own slot.
+func (e *Engine) applyDelete(p stream.Path, expire bool, done stream.Completion) error {
+	if err := e.admit(recordOverhead, true); err != nil {
+		return err
+	}
+	s, err := e.acquire(p)
+	if err != nil {
+		return err
+	}
+	if s.cur == nil || s.cur.state.Fork == nil {
+		defer e.release(s)
+		return e.deleteIn(s, nil, expire, done)
+	}
+	e.release(s)
+	e.forks.Lock()
+	defer e.forks.Unlock()
+	return e.deleteHoldingForks(p, expire, done)
+}
+
+func (e *Engine) expireHoldingForks(p stream.Path) error {
+	return e.deleteHoldingForks(p, true, ignore{})
+}
+
+func (e *Engine) deleteHoldingForks(p stream.Path, expire bool, done stream.Completion) error {
+	s, err := e.acquire(p)
+	if err != nil {
+		return err
+	}
+	defer e.release(s)
+	var ancestors []*live
+	for l := s.cur; l != nil && l.state.Fork != nil; {
+		a, err := e.acquire(l.state.Fork.SourcePath)
+		if err != nil {
+			return err
+		}
+		defer e.release(a)
+		if a.cur == nil || a.cur.state.ID != l.state.Fork.Source {
+			return &stream.Error{Kind: stream.Damaged, Message: "the source of this fork is missing"}
+		}
+		l = a.cur
+		ancestors = append(ancestors, l)
+		if !l.state.Deleted || l.state.Forks > 1 {
+			break
+		}
+	}
+	return e.deleteIn(s, ancestors, expire, done)
+}
+
+// deleteIn decides a deletion with the slots of the stream and of its ancestors
+// held.
+func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, done stream.Completion) error {
+	l, at := s.cur, now()
+	states := make([]*stream.State, len(ancestors))
+	for i, a := range ancestors {
+		states[i] = &a.state
+	}
+	rec, res, refusal := stream.DecideDelete(l.decided(at), states, expire, at)
+	if refusal != nil {
+		e.answer(l, s, res, refusal, done)
+		return nil
+	}
+	collected := ancestors[:len(rec.Collected)]
+	var unref *live
+	if rec.Unref != 0 {
+		unref = ancestors[len(rec.Collected)]
+	}
+	e.commit(op{live: l, source: unref, collected: collected, rec: &rec, res: res, done: done})
+	if !rec.Soft {
+		s.cur = nil
+		for _, a := range collected {
+			a.slot.cur = nil
+		}
+	}
+	return nil
+}
+
+// ignore is the completion of a change that nobody waits for.
+type ignore struct{}
+
+func (ignore) Complete(stream.Result, error) {}

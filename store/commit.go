@@ -1,0 +1,260 @@
+package store
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"durablestreams/internal/journal"
+	"durablestreams/stream"
+)
+
+// op is one command's part of a commit batch.
+type op struct {
+	done stream.Completion
+	res  stream.Result
+	err  error
+
+	// With a record.
+	rec       *stream.Record // nil: the answer only waits for the batches before
+	live      *live
+	source    *live   // create of a fork: its source; delete: the ancestor that lost a fork
+	collected []*live // delete: ancestors that end with it
+	lsn       uint64
+	body      journal.Span
+	dataLen   int
+}
+
+// batch is a group of commands that become durable with one sync.
+type batch struct {
+	records *journal.Batch
+	ops     []op
+	queued  int64 // its part of openBatch.queued
+}
+
+// openBatch is the batch being filled.
+type openBatch struct {
+	mu      sync.Mutex
+	cur     *batch
+	sealed  bool          // the committer has gone
+	nextLSN uint64        // of the next record; set by recovery
+	hint    int           // expected size of a batch, from the last ones
+	ready   chan struct{} // capacity 1: there is something to commit
+	queued  atomic.Int64  // bytes decided but not durable
+}
+
+func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
+
+// commit puts an op into the open batch and folds its record. The slots of all
+// its streams are held. Once the engine has closed it only refuses.
+func (e *Engine) commit(o op) {
+	b := &e.open
+	b.mu.Lock()
+	if b.sealed {
+		b.mu.Unlock()
+		o.done.Complete(stream.Result{}, errClosing)
+		return
+	}
+	if b.cur == nil {
+		b.cur = &batch{records: journal.NewBatch(b.hint)}
+	}
+	if r := o.rec; r != nil {
+		before := b.cur.records.Len()
+		o.body = b.cur.records.Add(byte(r.Kind), r.AppendTo)
+		b.cur.queued += b.cur.records.Len() - before
+		b.queued.Add(b.cur.records.Len() - before)
+		o.dataLen = len(r.Data)
+		o.lsn = b.nextLSN
+		b.nextLSN++
+	}
+	b.cur.ops = append(b.cur.ops, o)
+	b.mu.Unlock()
+	if o.rec != nil {
+		o.fold()
+	}
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// fold applies the record to the decided states.
+func (o *op) fold() {
+	o.live.fold(o.rec, o.lsn)
+	for _, a := range o.collected {
+		a.lsn = o.lsn
+	}
+	if o.source != nil {
+		if o.rec.Kind == stream.RecordCreate {
+			o.source.state.AddFork()
+		} else {
+			o.source.state.DropFork()
+		}
+		o.source.lsn = o.lsn
+	}
+}
+
+func (l *live) fold(r *stream.Record, lsn uint64) {
+	l.state.Fold(r)
+	l.lsn = lsn
+	l.journaled = r.Time
+	if r.HasProducer {
+		l.producersLSN = lsn
+	}
+}
+
+// take removes the open batch; nil if nothing waits, and then with seal nothing
+// ever will.
+func (o *openBatch) take(seal bool) *batch {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.cur
+	o.cur = nil
+	if b == nil {
+		o.sealed = seal
+	} else {
+		o.hint = (o.hint + int(b.records.Len())) / 2
+	}
+	return b
+}
+
+// runCommitter writes batch after batch until the engine stops, and then what
+// is left.
+func (e *Engine) runCommitter() {
+	for {
+		select {
+		case <-e.open.ready:
+		case <-e.stopped:
+			for b := e.open.take(true); b != nil; b = e.open.take(true) {
+				e.writeBatch(b)
+			}
+			return
+		}
+		if b := e.open.take(false); b != nil {
+			e.writeBatch(b)
+		}
+	}
+}
+
+// writeBatch makes a batch durable, publishes it and completes its requests.
+func (e *Engine) writeBatch(b *batch) {
+	if err := e.failed(); err != nil {
+		b.refuse(err)
+		return
+	}
+	if b.records.Records() > 0 {
+		if err := e.appendJournal(b.records); err != nil {
+			e.fail(err)
+			b.refuse(e.failed())
+			return
+		}
+		e.open.queued.Add(-b.queued)
+		e.publish(b)
+		defer e.written(b.records.Len())
+	}
+	for i := range b.ops {
+		o := &b.ops[i]
+		o.done.Complete(o.res, o.err)
+	}
+}
+
+// refuse answers everybody in the batch with err: whether their changes are on
+// the disk is unknown.
+func (b *batch) refuse(err error) {
+	for i := range b.ops {
+		b.ops[i].done.Complete(stream.Result{}, err)
+	}
+}
+
+// spaceRetry is how long a batch waits before it tries a full disk again.
+const spaceRetry = 100 * time.Millisecond
+
+// appendJournal writes the records. A full disk is no failure: the batch waits
+// until there is space again, while the space guard refuses new changes.
+func (e *Engine) appendJournal(b *journal.Batch) error {
+	for {
+		_, err := e.journal.Append(b)
+		if err == nil || !noSpace(err) || errors.Is(err, journal.ErrFailed) {
+			return err
+		}
+		e.space.isFull.Store(true)
+		e.flush.kick()
+		select {
+		case <-time.After(spaceRetry):
+		case <-e.stopped:
+			return err
+		}
+	}
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// publish makes a durable batch visible.
+func (e *Engine) publish(b *batch) {
+	var last uint64
+	for i := range b.ops {
+		o := &b.ops[i]
+		if o.rec == nil {
+			continue
+		}
+		last = o.lsn
+		body := b.records.Body(o.body)
+		o.publish(e, body[len(body)-o.dataLen:])
+		o.rec = nil // it points into the request
+	}
+	e.durable.Store(last)
+}
+
+// publish makes one record visible; data are its bytes within the batch.
+func (o *op) publish(e *Engine, data []byte) {
+	l := o.live
+	l.slot.mu.Lock()
+	switch o.rec.Kind {
+	case stream.RecordCreate, stream.RecordAppend:
+		if o.rec.Kind == stream.RecordCreate {
+			l.slot.pub = l
+		}
+		l.tail.add(data)
+		l.closed = l.closed || o.rec.Close
+		e.flush.tails.Add(int64(len(data)))
+	case stream.RecordDelete:
+		l.deleted = true
+		if !o.rec.Soft {
+			e.end(l)
+		}
+	}
+	if o.rec.Kind != stream.RecordTouch && len(l.watchers) > 0 {
+		e.wakes.add(l)
+	}
+	e.flush.mark(l)
+	e.release(l.slot)
+	if o.source != nil {
+		o.source.slot.mu.Lock()
+		e.flush.mark(o.source)
+		o.source.slot.mu.Unlock()
+	}
+	for _, a := range o.collected {
+		a.slot.mu.Lock()
+		e.end(a)
+		e.flush.mark(a)
+		e.release(a.slot)
+	}
+}
+
+// end takes a stream that is over out of everything but the flusher's list,
+// with its slot held.
+func (e *Engine) end(l *live) {
+	l.gone = true
+	l.slot.ended++
+	if l.slot.pub == l {
+		l.slot.pub = nil
+	}
+	e.flush.tails.Add(-l.tail.size())
+	l.tail.clear()
+	e.table.removeID(l.state.ID)
+	e.deadlines.remove(l)
+}

@@ -1,0 +1,256 @@
+package store
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"durablestreams/internal/archive"
+	"durablestreams/stream"
+)
+
+// deadline is a stream's place in the queue; its stream may live longer than
+// it says, since renewals do not move it.
+type deadline struct {
+	l     *live
+	at    int64
+	index int // in the heap, plus one; 0: not in it
+}
+
+// deadlines is the one queue of all streams in memory that can end by
+// themselves. Those that are not in memory stand in the archive's index.
+type deadlines struct {
+	mu    sync.Mutex
+	heap  deadlineHeap
+	early chan struct{} // capacity 1: the first deadline may be earlier now
+}
+
+func (d *deadlines) init() { d.early = make(chan struct{}, 1) }
+
+// add queues a stream, with its slot held.
+func (d *deadlines) add(l *live) {
+	at := l.state.Deadline()
+	if at == stream.Never {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.deadline.at = at
+	if l.deadline.index == 0 {
+		heap.Push(&d.heap, &l.deadline)
+	} else {
+		heap.Fix(&d.heap, l.deadline.index-1)
+	}
+	if l.deadline.index == 1 {
+		select {
+		case d.early <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (d *deadlines) remove(l *live) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.deadline.index > 0 {
+		heap.Remove(&d.heap, l.deadline.index-1)
+	}
+}
+
+// due takes a stream whose deadline is not after now; if there is none it gives
+// the next deadline.
+func (d *deadlines) due(now int64) (l *live, next int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.heap) == 0 {
+		return nil, stream.Never
+	}
+	if first := d.heap[0]; first.at > now {
+		return nil, first.at
+	}
+	return heap.Pop(&d.heap).(*deadline).l, 0
+}
+
+type deadlineHeap []*deadline
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h deadlineHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+
+func (h *deadlineHeap) Push(x any) {
+	d := x.(*deadline)
+	d.index = len(*h) + 1
+	*h = append(*h, d)
+}
+
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	d := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	d.index = 0
+	return d
+}
+
+// renewalGrain is the part of a sliding window after which a renewal is
+// journaled; a crash can shorten a stream's life by no more than that.
+const renewalGrain = 10
+
+// touch counts as a read at the given time, with the slot held.
+func (e *Engine) touch(l *live, at int64) {
+	window, ok := l.state.Lifetime.TTL()
+	if !ok || l != l.slot.cur {
+		return
+	}
+	l.state.Touch(at)
+	grain := int64(window/renewalGrain) * int64(time.Second)
+	if window > stream.Never/uint64(time.Second) || at-l.journaled < max(grain, int64(100*time.Millisecond)) {
+		return
+	}
+	if e.admit(recordOverhead, false) != nil {
+		return // the renewal stays in memory
+	}
+	rec := stream.DecideTouch(&l.state, at)
+	e.commit(op{live: l, rec: &rec, done: ignore{}})
+}
+
+// maxSweepPause bounds the sweeper's sleep, so that it notices deadlines that
+// come from the archive, and steps of the clock.
+const maxSweepPause = 10 * time.Second
+
+// runSweeper ends streams whose lifetime is over, and lets idle ones leave
+// memory.
+func (e *Engine) runSweeper() {
+	evict := time.NewTicker(max(e.opts.IdleAfter/evictParts, time.Millisecond))
+	defer evict.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var archived int64 // next deadline in the archive
+	part := 0
+	for {
+		select {
+		case <-e.stopped:
+			return
+		case <-evict.C:
+			e.evict(part)
+			part = (part + 1) % evictParts
+			continue
+		case <-e.deadlines.early:
+		case <-timer.C:
+		}
+		next := e.sweepMemory()
+		if at := now(); at >= archived {
+			archived = max(e.sweepArchive(at), at+int64(time.Second))
+		}
+		pause := time.Duration(min(next, archived)-now()) + time.Millisecond
+		timer.Reset(min(max(pause, time.Millisecond), maxSweepPause))
+	}
+}
+
+// sweepMemory ends what is due among the streams in memory and gives the next
+// deadline.
+func (e *Engine) sweepMemory() int64 {
+	for {
+		l, next := e.deadlines.due(now())
+		if l == nil {
+			return next
+		}
+		e.expire(l.slot.path)
+	}
+}
+
+// expire ends the stream at a path if its time has come, or queues it again.
+func (e *Engine) expire(p stream.Path) {
+	s, err := e.acquire(p)
+	if err != nil {
+		e.log.Error("stream cannot expire", "path", p, "err", err)
+		return
+	}
+	l, at := s.cur, now()
+	if l == nil || l.state.Deleted {
+		e.release(s)
+		return
+	}
+	if len(l.watchers) > 0 {
+		e.touch(l, at)
+	}
+	if !l.decided(at).Expired(at) {
+		e.deadlines.add(l)
+		e.release(s)
+		return
+	}
+	e.release(s)
+	if err := e.applyDelete(p, true, ignore{}); err != nil && !e.closing.Load() {
+		e.log.Warn("stream did not expire yet", "path", p, "err", err)
+	}
+}
+
+// sweepArchive ends what is due among the streams that are not in memory and
+// gives the next deadline there.
+func (e *Engine) sweepArchive(at int64) (next int64) {
+	var due []stream.ID
+	next, err := e.archive.FirstDue(at, func(d archive.Due) bool {
+		if l := e.table.byID(d.ID); l != nil {
+			// The queue in memory knows better; the index follows at a flush.
+			l.slot.mu.Lock()
+			if !l.gone {
+				e.flush.mark(l)
+			}
+			l.slot.mu.Unlock()
+			return true
+		}
+		due = append(due, d.ID)
+		return len(due) < 1000
+	})
+	if err != nil {
+		e.log.Error("deadlines cannot be read", "err", err)
+	}
+	for _, id := range due {
+		row, err := e.archive.Load(id)
+		if err != nil {
+			e.log.Error("stream cannot expire", "stream", id, "err", err)
+			continue
+		}
+		if row != nil {
+			e.expire(row.State.Path)
+		}
+	}
+	return next
+}
+
+// evictParts is the number of steps in which the table is searched for idle
+// streams.
+const evictParts = 8
+
+// evict lets idle streams of one part of the table leave memory.
+func (e *Engine) evict(part int) {
+	before := now() - int64(e.opts.IdleAfter)
+	var idle []*slot
+	for i := part * tableShards / evictParts; i < (part+1)*tableShards/evictParts; i++ {
+		shard := &e.table.paths[i]
+		shard.Lock()
+		for _, s := range shard.m {
+			idle = append(idle, s)
+		}
+		shard.Unlock()
+	}
+	for _, s := range idle {
+		s.mu.Lock()
+		if l := s.cur; l != nil && !s.dead && l == s.pub && l.evictable(before) {
+			e.deadlines.remove(l)
+			e.table.removeID(l.state.ID)
+			s.cur, s.pub = nil, nil
+			e.table.remove(s)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// evictable reports whether the archive has all of the stream and nobody has
+// used it since before.
+func (l *live) evictable(before int64) bool {
+	return l.usedAt < before && len(l.watchers) == 0 && !l.dirty && l.lsn <= l.flushedLSN && len(l.tail.pieces) == 0
+}

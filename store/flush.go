@@ -1,0 +1,296 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"durablestreams/internal/archive"
+	"durablestreams/internal/journal"
+	"durablestreams/stream"
+)
+
+// flusher moves published bytes and changed states from memory and journal into
+// the archive.
+type flusher struct {
+	mu    sync.Mutex
+	dirty []*live // in the order in which they became dirty
+
+	moved   sync.Cond // with mu: durable moved on, a flush ended, or the engine failed
+	need    uint64    // LSN that the flusher waits for; guarded by mu
+	ready   chan struct{}
+	tails   atomic.Int64 // bytes in the tails of all streams
+	pending atomic.Int64 // bytes in the journal since the last flush began
+	applied uint64       // LSN that the archive's header tells; flusher only
+	deleted bool         // streams were deleted since space was reclaimed; flusher only
+}
+
+func (f *flusher) init() {
+	f.ready = make(chan struct{}, 1)
+	f.moved.L = &f.mu
+}
+
+// kick asks for a flush soon.
+func (f *flusher) kick() {
+	select {
+	case f.ready <- struct{}{}:
+	default:
+	}
+}
+
+// mark lists a stream for the next flush, with its slot held.
+func (f *flusher) mark(l *live) {
+	if l.dirty {
+		return
+	}
+	l.dirty = true
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty = append(f.dirty, l)
+}
+
+func (f *flusher) take() []*live {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := f.dirty
+	f.dirty = nil
+	return list
+}
+
+// progress tells waiters to look again.
+func (f *flusher) progress() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved.Broadcast()
+}
+
+// wait blocks until done says so.
+func (f *flusher) wait(done func() bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !done() {
+		f.moved.Wait()
+	}
+}
+
+// written accounts for a published batch and asks for a flush when a segment's
+// worth has gathered or the tails have used up their memory. When the flusher
+// cannot keep up, it holds the committer back.
+func (e *Engine) written(n int64) {
+	e.flush.progress()
+	if e.flush.pending.Add(n) >= e.opts.SegmentSize || e.flush.tails.Load() >= e.opts.TailMemory {
+		e.flush.kick()
+	}
+	if e.journal.Room() < e.opts.SegmentSize*3/4 {
+		e.space.kick()
+	}
+	if e.flush.tails.Load() < 2*e.opts.TailMemory {
+		return
+	}
+	e.flush.wait(func() bool {
+		return e.flush.tails.Load() < 2*e.opts.TailMemory || e.flush.need > e.durable.Load() ||
+			e.failed() != nil || e.closing.Load()
+	})
+}
+
+// runFlusher flushes when asked to, and at least every FlushInterval.
+func (e *Engine) runFlusher() {
+	tick := time.NewTicker(e.opts.FlushInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.flush.ready:
+		case <-tick.C:
+		case <-e.stopped:
+			return
+		}
+		if e.failed() != nil {
+			return
+		}
+		if err := e.flushAll(); err != nil {
+			e.fail(err)
+			return
+		}
+		e.checkSpace()
+	}
+}
+
+// flushGroup is about how many bytes go into the archive as one batch.
+const flushGroup = 4 << 20
+
+// flushAll moves everything that is published at its beginning into the
+// archive, makes it durable there and lets go of the journal up to there.
+func (e *Engine) flushAll() error {
+	// Whatever was published up to here is in the dirty list by now.
+	upTo := e.durable.Load()
+	e.flush.pending.Store(0)
+	list := e.flush.take()
+	for len(list) > 0 {
+		n, err := e.flushSome(list)
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+		e.flush.progress()
+	}
+	if upTo == e.flush.applied {
+		return nil
+	}
+	w := e.archive.NewBatch()
+	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
+	if err := w.Apply(); err != nil {
+		return err
+	}
+	if err := e.archive.Sync(); err != nil {
+		return err
+	}
+	e.flush.applied = upTo
+	if err := e.journal.Release(upTo); err != nil {
+		if errors.Is(err, journal.ErrFailed) {
+			return err
+		}
+		e.log.Warn("journal segments stay for now", "err", err)
+	}
+	return e.reclaim()
+}
+
+// reclaim gives deleted streams' space back at once when the disk is full;
+// otherwise the archive does so in its own time.
+func (e *Engine) reclaim() error {
+	if !e.flush.deleted || !e.space.full() {
+		return nil
+	}
+	e.flush.deleted = false
+	return e.archive.Reclaim(context.Background())
+}
+
+// flushing is a stream on its way into the archive.
+type flushing struct {
+	l         *live
+	meta      *stream.Meta
+	row       []byte
+	producers []byte
+	lsn       uint64
+	end       uint64 // tail that row tells
+	indexed   int64
+	pieces    [][]byte
+}
+
+// flushSome moves the first streams of the list, about flushGroup bytes, and
+// says how many.
+func (e *Engine) flushSome(list []*live) (n int, err error) {
+	var group []flushing
+	var need uint64
+	for size := 0; n < len(list) && size < flushGroup; n++ {
+		f := e.snapshotForFlush(list[n])
+		need = max(need, f.lsn)
+		size += len(f.row) + len(f.producers) + int(f.end-list[n].tail.start)
+		group = append(group, f)
+	}
+	// The rows tell the decided states, so the journal must have them first: an
+	// archive that knew more than the journal would be believed after a crash.
+	e.flush.wait(func() bool {
+		if e.flush.need != need {
+			e.flush.need = need
+			e.flush.moved.Broadcast() // the committer may be held back
+		}
+		return e.durable.Load() >= need || e.failed() != nil
+	})
+	if err := e.failed(); err != nil {
+		return 0, err
+	}
+	w := e.archive.NewBatch()
+	for i := range group {
+		e.put(w, &group[i])
+	}
+	if err := w.Apply(); err != nil {
+		return 0, err
+	}
+	for i := range group {
+		e.settle(&group[i])
+	}
+	return n, nil
+}
+
+// snapshotForFlush takes a stream off the dirty state and encodes what the
+// archive is to know of it.
+func (e *Engine) snapshotForFlush(l *live) flushing {
+	l.slot.mu.Lock()
+	defer l.slot.mu.Unlock()
+	l.dirty = false
+	f := flushing{l: l, meta: l.state.Meta, lsn: l.lsn, end: l.state.Tail}
+	if l.gone {
+		f.end = l.tail.start
+		return f
+	}
+	f.row = archive.AppendRow(nil, &l.state, l.lsn)
+	f.indexed = archive.IndexedDeadline(&l.state)
+	if l.producersLSN > l.flushedLSN {
+		f.producers = l.state.AppendProducers(nil)
+	}
+	return f
+}
+
+// put writes a stream into the batch. If it has come to its end meanwhile, that
+// is what the archive learns.
+func (e *Engine) put(w *archive.Batch, f *flushing) {
+	l := f.l
+	l.slot.mu.Lock()
+	if l.gone {
+		l.slot.mu.Unlock()
+		w.Delete(f.meta, l.indexed)
+		f.row = nil
+		e.flush.deleted = true
+		return
+	}
+	start := l.tail.start
+	f.pieces = l.tail.read(nil, start, f.end, int(f.end-start))
+	l.slot.mu.Unlock()
+	w.PutRow(f.meta, f.row, l.indexed)
+	if f.producers != nil {
+		w.PutProducers(f.meta.ID, f.producers)
+	}
+	putChunks(w, f.meta.ID, start, f.pieces)
+}
+
+// putChunks writes the pieces as chunks as large as they may be.
+func putChunks(w *archive.Batch, id stream.ID, pos uint64, pieces [][]byte) {
+	var chunk []byte
+	flush := func() {
+		if len(chunk) > 0 {
+			w.PutChunk(id, pos, chunk)
+			pos += uint64(len(chunk))
+			chunk = chunk[:0]
+		}
+	}
+	for _, p := range pieces {
+		for len(p) > 0 {
+			n := min(len(p), archive.MaxChunk-len(chunk))
+			chunk = append(chunk, p[:n]...)
+			p = p[n:]
+			if len(chunk) == archive.MaxChunk {
+				flush()
+			}
+		}
+	}
+	flush()
+}
+
+// settle lets go of what the archive has now.
+func (e *Engine) settle(f *flushing) {
+	l := f.l
+	l.slot.mu.Lock()
+	defer e.release(l.slot)
+	if l.gone {
+		if f.row == nil && !l.dropped {
+			l.dropped = true
+			l.slot.ended--
+		}
+		return
+	}
+	e.flush.tails.Add(-int64(f.end - l.tail.start))
+	l.tail.drop(f.end)
+	l.flushedLSN, l.indexed = f.lsn, f.indexed
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"durablestreams/internal/journal"
+	"durablestreams/stream"
+)
+
+// recovery folds the journal over the archive. Every archive row says up to
+// which record it includes the journal, so a record that a stream has already
+// is passed over.
+type recovery struct {
+	e       *Engine
+	records int
+
+	// orphans are streams of which the journal has records but neither it nor
+	// the archive has a beginning. That is right only if their deletion follows:
+	// then the archive has dropped them already.
+	orphans map[stream.ID]uint64
+}
+
+// recover opens the journal and replays what the archive does not have.
+func (e *Engine) recover() error {
+	began := time.Now()
+	applied := e.archive.Applied()
+	e.flush.applied = applied
+	e.nextID.Store(uint64(e.archive.NextID()))
+	r := &recovery{e: e, orphans: map[stream.ID]uint64{}}
+	var err error
+	e.journal, err = journal.Open(e.fs, e.fs.PathJoin(e.dir, journalDir),
+		&journal.Options{SegmentSize: e.opts.SegmentSize}, applied, r.replay)
+	if err != nil {
+		return err
+	}
+	if last := e.journal.LastLSN(); last < applied {
+		return fmt.Errorf("the journal ends at record %d, but the archive has record %d: the journal directory is not the archive's", last, applied)
+	}
+	for id, lsn := range r.orphans {
+		e.log.Error("the journal has records of a stream that is nowhere", "stream", id, "record", lsn)
+	}
+	e.open.nextLSN = e.journal.LastLSN() + 1
+	e.durable.Store(e.journal.LastLSN())
+	e.log.Info("store is open", "records", r.records, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
+	rec, err := stream.DecodeRecord(stream.RecordKind(kind), body)
+	if err != nil {
+		return fmt.Errorf("replay record %d: %w", lsn, err)
+	}
+	r.records++
+	r.e.nextID.Store(max(r.e.nextID.Load(), uint64(rec.ID)+1))
+	if rec.Kind == stream.RecordCreate {
+		err = r.create(lsn, &rec)
+	} else {
+		err = r.change(lsn, &rec)
+	}
+	if err != nil {
+		return fmt.Errorf("replay record %d: %w", lsn, err)
+	}
+	return nil
+}
+
+// find gives a stream by number, from memory or the archive; nil if it is in
+// neither.
+func (r *recovery) find(id stream.ID) (*live, error) {
+	if l := r.e.table.byID(id); l != nil {
+		return l, nil
+	}
+	row, err := r.e.archive.Load(id)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	return r.place(row.State.Path, func(s *slot) *live { return r.e.adopt(s, row) }), nil
+}
+
+// place puts a stream into the slot of its path.
+func (r *recovery) place(p stream.Path, make func(*slot) *live) *live {
+	s := r.e.table.slot(p)
+	defer s.mu.Unlock()
+	l := make(s)
+	s.loaded, s.cur, s.pub = true, l, l
+	r.e.deadlines.add(l)
+	return l
+}
+
+func (r *recovery) create(lsn uint64, rec *stream.Record) error {
+	l, err := r.find(rec.ID)
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		l = r.place(rec.Meta.Path, func(s *slot) *live {
+			l := &live{slot: s, indexed: stream.Never, usedAt: now()}
+			l.deadline.l = l
+			l.tail.start = rec.Meta.Base()
+			l.fold(rec, lsn)
+			r.e.table.addID(l)
+			return l
+		})
+		r.settle(l, rec.Data)
+	}
+	if rec.Meta.Fork == nil {
+		return nil
+	}
+	return r.edge(lsn, rec.Meta.Fork.Source, (*stream.State).AddFork)
+}
+
+// edge folds a fork edge into the state of the source, which may be gone.
+func (r *recovery) edge(lsn uint64, source stream.ID, change func(*stream.State)) error {
+	src, err := r.find(source)
+	if err != nil {
+		return err
+	}
+	if src == nil {
+		r.orphans[source] = lsn
+		return nil
+	}
+	if lsn > src.lsn {
+		change(&src.state)
+		src.lsn = lsn
+		r.settle(src, nil)
+	}
+	return nil
+}
+
+// change replays an append, a renewal or a deletion.
+func (r *recovery) change(lsn uint64, rec *stream.Record) error {
+	l, err := r.find(rec.ID)
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		r.orphans[rec.ID] = lsn
+	} else if lsn > l.lsn {
+		if rec.Kind == stream.RecordAppend && rec.Pos != l.state.Tail {
+			return fmt.Errorf("stream %d ends at %d, the record appends at %d", rec.ID, l.state.Tail, rec.Pos)
+		}
+		l.fold(rec, lsn)
+		r.settle(l, rec.Data)
+	}
+	if rec.Kind != stream.RecordDelete {
+		return nil
+	}
+	return r.deletion(lsn, rec)
+}
+
+func (r *recovery) deletion(lsn uint64, rec *stream.Record) error {
+	if rec.Soft {
+		return nil
+	}
+	for _, id := range append([]stream.ID{rec.ID}, rec.Collected...) {
+		delete(r.orphans, id)
+		l, err := r.find(id)
+		if err != nil {
+			return err
+		}
+		if l == nil || l.lsn > lsn {
+			continue
+		}
+		l.lsn = lsn
+		s := l.slot
+		s.mu.Lock()
+		r.e.end(l)
+		r.e.flush.mark(l)
+		if s.cur == l {
+			s.cur = nil
+		}
+		r.e.release(s)
+	}
+	if rec.Unref == 0 {
+		return nil
+	}
+	return r.edge(lsn, rec.Unref, (*stream.State).DropFork)
+}
+
+// settle publishes what was folded: all of the journal is durable.
+func (r *recovery) settle(l *live, data []byte) {
+	l.slot.mu.Lock()
+	defer l.slot.mu.Unlock()
+	l.tail.add(data)
+	r.e.flush.tails.Add(int64(len(data)))
+	l.publishState()
+	r.e.flush.mark(l)
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// spaceGuard watches the free space of the disk. Changes are refused while it
+// is too small to archive what is in memory, so that the archive never meets a
+// full disk; deletions and reads go on, and service resumes by itself.
+type spaceGuard struct {
+	fs     vfs.FS
+	dir    string
+	isFull atomic.Bool
+	ready  chan struct{} // capacity 1: look now
+}
+
+// spaceReserve is the free space, in bytes, that is left for the archive's own
+// bookkeeping.
+const spaceReserve = 2 << 20
+
+func (g *spaceGuard) init(fs vfs.FS, dir string) {
+	g.fs, g.dir = fs, dir
+	g.ready = make(chan struct{}, 1)
+}
+
+func (g *spaceGuard) full() bool { return g.isFull.Load() }
+
+// kick asks for a look soon.
+func (g *spaceGuard) kick() {
+	select {
+	case g.ready <- struct{}{}:
+	default:
+	}
+}
+
+// tight reports whether the free space is below what archiving so many bytes
+// takes. A file system that cannot tell has space.
+func (g *spaceGuard) tight(unarchived int64) bool {
+	usage, err := g.fs.GetDiskUsage(g.dir)
+	return err == nil && usage.AvailBytes < uint64(spaceReserve+unarchived+unarchived/4)
+}
+
+// checkSpace looks at the disk, prepares the journal's next segment while there
+// is space, and lets changes in or keeps them out accordingly.
+func (e *Engine) checkSpace() {
+	full := e.space.tight(e.flush.tails.Load())
+	if !full {
+		err := e.journal.Prepare(recordOverhead)
+		full = err != nil && noSpace(err)
+		if err != nil && !full && e.failed() == nil {
+			e.log.Error("next journal segment cannot be prepared", "err", err)
+		}
+	}
+	if full != e.space.isFull.Swap(full) {
+		if full {
+			e.log.Error("the disk is full: changes are refused until there is space again")
+			e.flush.kick()
+		} else {
+			e.log.Info("the disk has space again")
+		}
+	}
+}
+
+// spaceInterval is how often the disk is looked at while nothing is written.
+const spaceInterval = time.Second
+
+// runSpace looks at the disk now and then and when asked to.
+func (e *Engine) runSpace() {
+	tick := time.NewTicker(spaceInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.space.ready:
+		case <-tick.C:
+		case <-e.stopped:
+			return
+		}
+		if e.failed() == nil {
+			e.checkSpace()
+		}
+	}
+}

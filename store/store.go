@@ -1,0 +1,265 @@
+// Package store is the engine: it keeps streams durable on a file system and
+// gives them back. It knows bytes in stored form and leaves their meaning to
+// the transport.
+//
+// # The way of a change
+//
+// Apply locks the stream, asks package stream to decide, encodes the record
+// into the open commit batch and folds it. The committer writes one batch after
+// another to the journal, each with one write and one data sync; then it
+// publishes what the batch changed, wakes the watchers and completes the
+// requests. While one batch is being synced the next one fills.
+//
+// So every stream has two faces. The decided one includes records that are on
+// their way to the disk; changes are decided on it. The published one includes
+// only what is durable; readers see nothing else. An answer that depends on a
+// record still under way waits for it.
+//
+// # Where the bytes are
+//
+// Published bytes stay in memory, as slices of the journal batches they came
+// in, until the flusher has moved them into the archive and let go of the
+// journal's segments. A read takes what the archive has and the rest from
+// memory.
+//
+// # Locks
+//
+// One mutex a path (slot.mu) guards both faces of the stream there. Whoever
+// needs several paths (forks and their deletion) holds Engine.forks first.
+// Engine.open guards the commit batch being filled and is taken with a slot
+// held. The other mutexes (table shards, dirty list, deadlines, wake queue)
+// guard a small structure each and are taken last. No lock is held while the
+// journal is written or synced; loading an idle stream from the archive holds
+// its own slot only.
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/internal/archive"
+	"durablestreams/internal/journal"
+	"durablestreams/stream"
+)
+
+// Options configure an engine. The zero value works.
+type Options struct {
+	SegmentSize int64 // bytes of a journal segment; default 64 MiB
+	TailMemory  int64 // bytes of unarchived data at which a flush starts; default 128 MiB
+	CacheSize   int64 // bytes of the archive's block cache; default 64 MiB
+	MaxQueued   int64 // bytes of changes waiting for the disk; beyond it they are refused as Busy; default 64 MiB
+
+	FlushInterval time.Duration // longest time that data stays out of the archive; default 30 s
+	IdleAfter     time.Duration // a stream unused for so long leaves memory; default 60 s
+
+	SameType stream.SameType // how content types compare; default: byte for byte
+	Logger   *slog.Logger    // default: discard
+	OnFatal  func(error)     // called once if the disk fails; the process must stop
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	setDefault(&d.SegmentSize, 64<<20)
+	setDefault(&d.TailMemory, 128<<20)
+	setDefault(&d.CacheSize, 64<<20)
+	setDefault(&d.MaxQueued, 64<<20)
+	setDefault(&d.FlushInterval, 30*time.Second)
+	setDefault(&d.IdleAfter, time.Minute)
+	if d.SameType == nil {
+		d.SameType = func(a, b string) bool { return a == b }
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.OnFatal == nil {
+		d.OnFatal = func(error) {}
+	}
+	return d
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Engine is an open store. Its methods may be called at once from any goroutine.
+type Engine struct {
+	opts    Options
+	log     *slog.Logger
+	fs      vfs.FS
+	dir     string
+	lock    interface{ Close() error }
+	journal *journal.Journal
+	archive *archive.Archive
+
+	table table
+	forks sync.Mutex // held by whoever holds more than one slot
+
+	open    openBatch
+	durable atomic.Uint64 // LSN up to which records are published
+	nextID  atomic.Uint64
+
+	flush     flusher
+	deadlines deadlines
+	wakes     wakeQueue
+
+	space   spaceGuard
+	failure atomic.Pointer[error]
+	stopped chan struct{}
+	closing atomic.Bool
+	workers sync.WaitGroup
+	close   sync.Once
+	closed  error
+}
+
+// Names inside a data directory.
+const (
+	journalDir = "journal"
+	archiveDir = "archive"
+	lockFile   = "LOCK"
+)
+
+// ErrLocked says that another process serves the data directory.
+var ErrLocked = errors.New("another server is using this data directory")
+
+// Open opens or creates the store in dir and replays its journal.
+func Open(fs vfs.FS, dir string, o *Options) (*Engine, error) {
+	e := &Engine{opts: o.withDefaults(), fs: fs, dir: dir, stopped: make(chan struct{})}
+	e.log = e.opts.Logger
+	e.table.init()
+	e.flush.init()
+	e.deadlines.init()
+	e.wakes.init()
+	e.open.init()
+	e.space.init(fs, dir)
+	if err := e.openFiles(); err != nil {
+		return nil, errors.Join(err, e.closeFiles())
+	}
+	e.start(e.runCommitter)
+	e.start(e.runFlusher)
+	e.start(e.runSweeper)
+	e.start(e.runWaker)
+	e.start(e.runSpace)
+	return e, nil
+}
+
+func (e *Engine) start(run func()) { e.workers.Go(run) }
+
+func (e *Engine) openFiles() error {
+	if err := makeDir(e.fs, e.dir); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	lock, err := e.fs.Lock(e.fs.PathJoin(e.dir, lockFile))
+	if err != nil {
+		return fmt.Errorf("lock %s: %w (%w)", e.dir, ErrLocked, err)
+	}
+	e.lock = lock
+	e.archive, err = archive.Open(e.fs, e.fs.PathJoin(e.dir, archiveDir), archive.Options{
+		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail})
+	if err != nil {
+		return err
+	}
+	return e.recover()
+}
+
+// makeDir creates a directory and makes its name durable.
+func makeDir(fs vfs.FS, dir string) error {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	parent, err := fs.OpenDir(fs.PathDir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+func (e *Engine) closeFiles() error {
+	var errs []error
+	if e.journal != nil {
+		errs = append(errs, e.journal.Close())
+	}
+	if e.archive != nil {
+		errs = append(errs, e.archive.Close())
+	}
+	if e.lock != nil {
+		errs = append(errs, e.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close makes what was accepted durable, moves it into the archive and closes
+// the files. It is idempotent. Changes asked for meanwhile are refused.
+func (e *Engine) Close() error {
+	e.close.Do(func() {
+		e.closing.Store(true)
+		close(e.stopped)
+		e.flush.progress()
+		e.workers.Wait()
+		var err error
+		if e.failed() == nil {
+			err = e.flushAll()
+		}
+		e.closed = errors.Join(err, e.closeFiles())
+	})
+	return e.closed
+}
+
+// fail stops the engine: the disk did something that makes going on unsafe.
+func (e *Engine) fail(err error) {
+	if e.failure.CompareAndSwap(nil, &err) {
+		e.log.Error("the store cannot go on", "err", err)
+		e.flush.progress()
+		e.opts.OnFatal(err)
+	}
+}
+
+func (e *Engine) failed() error {
+	if p := e.failure.Load(); p != nil {
+		return &stream.Error{Kind: stream.Internal, Message: "the server's disk has failed", Err: *p}
+	}
+	return nil
+}
+
+var errClosing = &stream.Error{Kind: stream.ShuttingDown, Message: "the server is shutting down"}
+
+// admit says whether a change of so many bytes may be taken at all.
+func (e *Engine) admit(size int, frees bool) error {
+	if err := e.failed(); err != nil {
+		return err
+	}
+	if e.closing.Load() {
+		return errClosing
+	}
+	queued := e.open.queued.Load()
+	if queued+int64(size) > e.opts.MaxQueued && queued > 0 {
+		return &stream.Error{Kind: stream.Busy, Message: "too many changes are waiting for the disk"}
+	}
+	if !frees && e.space.full() {
+		return &stream.Error{Kind: stream.DiskFull, Message: "the server's disk is full"}
+	}
+	return nil
+}
+
+func (e *Engine) newIdentity() (stream.ID, stream.Incarnation) {
+	id := stream.ID(e.nextID.Add(1) - 1)
+	for {
+		if inc := stream.Incarnation(rand.Uint64() >> (64 - stream.IncarnationBits)); inc != 0 {
+			return id, inc
+		}
+	}
+}
+
+func now() int64 { return time.Now().UnixNano() }

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"errors"
+	"hash/maphash"
+	"sync"
+
+	"durablestreams/internal/archive"
+	"durablestreams/stream"
+)
+
+// slot is a path that somebody uses, with the stream there, if any.
+type slot struct {
+	path stream.Path
+
+	mu     sync.Mutex
+	loaded bool
+	dead   bool  // no longer in the table: look the path up again
+	cur    *live // decided: the stream as the next change sees it
+	pub    *live // published: the stream as readers see it
+	ended  int   // streams that were here and that the archive still has
+}
+
+// live is a stream in memory. Its slot's mutex guards it.
+type live struct {
+	slot  *slot
+	state stream.State // decided
+	lsn   uint64       // last record folded into state
+
+	// Published.
+	tail     tail
+	closed   bool
+	deleted  bool // soft
+	gone     bool // the stream is over; nothing of it may be read any more
+	dropped  bool // gone from the archive too
+	watchers []*watcher
+	wakes    bool // queued to be woken; guarded by the wake queue
+
+	// Archived.
+	dirty        bool   // in the flusher's list
+	flushedLSN   uint64 // its archive row includes the journal up to here; 0: no row
+	indexed      int64  // deadline in the archive's index
+	producersLSN uint64 // last record that changed the producers
+	journaled    int64  // last renewal of the sliding window that is in the journal
+
+	usedAt   int64 // Unix nanoseconds; for eviction
+	deadline deadline
+}
+
+// tableShards spreads the paths over so many mutexes.
+const tableShards = 64
+
+// table finds slots by path and streams by number.
+type table struct {
+	seed  maphash.Seed
+	paths [tableShards]struct {
+		sync.Mutex
+		m map[stream.Path]*slot
+	}
+	ids [tableShards]struct {
+		sync.RWMutex
+		m map[stream.ID]*live
+	}
+}
+
+func (t *table) init() {
+	t.seed = maphash.MakeSeed()
+	for i := range tableShards {
+		t.paths[i].m = map[stream.Path]*slot{}
+		t.ids[i].m = map[stream.ID]*live{}
+	}
+}
+
+// slot gives the path's slot, locked, and makes one if there is none.
+func (t *table) slot(p stream.Path) *slot {
+	shard := &t.paths[maphash.String(t.seed, string(p))%tableShards]
+	for {
+		shard.Lock()
+		s := shard.m[p]
+		if s == nil {
+			s = &slot{path: p}
+			shard.m[p] = s
+		}
+		shard.Unlock()
+		s.mu.Lock()
+		if !s.dead {
+			return s
+		}
+		s.mu.Unlock()
+	}
+}
+
+// remove takes a locked slot out of the table.
+func (t *table) remove(s *slot) {
+	shard := &t.paths[maphash.String(t.seed, string(s.path))%tableShards]
+	shard.Lock()
+	defer shard.Unlock()
+	s.dead = true
+	delete(shard.m, s.path)
+}
+
+func (t *table) byID(id stream.ID) *live {
+	shard := &t.ids[id%tableShards]
+	shard.RLock()
+	defer shard.RUnlock()
+	return shard.m[id]
+}
+
+func (t *table) addID(l *live) {
+	shard := &t.ids[l.state.ID%tableShards]
+	shard.Lock()
+	defer shard.Unlock()
+	shard.m[l.state.ID] = l
+}
+
+func (t *table) removeID(id stream.ID) {
+	shard := &t.ids[id%tableShards]
+	shard.Lock()
+	defer shard.Unlock()
+	delete(shard.m, id)
+}
+
+// acquire gives the path's slot, locked, with its stream loaded. Every acquire
+// needs a release.
+func (e *Engine) acquire(p stream.Path) (*slot, error) {
+	s := e.table.slot(p)
+	if s.loaded {
+		return s, nil
+	}
+	l, err := e.load(s)
+	if err != nil {
+		e.release(s)
+		return nil, &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
+	}
+	s.loaded, s.cur, s.pub = true, l, l
+	return s, nil
+}
+
+// release unlocks a slot and forgets it if there is nothing in it. While the
+// archive has a stream that is over, the slot must stay, or that stream would
+// be loaded again.
+func (e *Engine) release(s *slot) {
+	if s.cur == nil && s.pub == nil && s.ended == 0 && !s.dead {
+		e.table.remove(s)
+	}
+	s.mu.Unlock()
+}
+
+// load brings the stream at a path back from the archive; nil if there is none.
+func (e *Engine) load(s *slot) (*live, error) {
+	id, found, err := e.archive.Lookup(s.path)
+	if err != nil || !found {
+		return nil, err
+	}
+	row, err := e.archive.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	if row == nil || row.State.Path != s.path {
+		return nil, errors.New("the archive has a name without a stream")
+	}
+	l := e.adopt(s, row)
+	e.deadlines.add(l)
+	return l, nil
+}
+
+// adopt makes a live stream of an archive row.
+func (e *Engine) adopt(s *slot, row *archive.Row) *live {
+	l := &live{slot: s, state: *row.State, lsn: row.LSN, flushedLSN: row.LSN, indexed: row.Indexed,
+		journaled: row.State.TouchedAt, usedAt: now()}
+	l.deadline.l = l
+	l.tail.start = row.State.Tail
+	l.publishState()
+	e.table.addID(l)
+	return l
+}
+
+// publishState sets the published face to the decided one, which is durable.
+func (l *live) publishState() { l.closed, l.deleted = l.state.Closed, l.state.Deleted }
+
+// snapshot is the published face.
+func (l *live) snapshot() stream.Snapshot {
+	return stream.Snapshot{Meta: l.state.Meta, Tail: l.tail.end(), Closed: l.closed}
+}
