@@ -17,14 +17,14 @@ import (
 const firstBuffer = 64 << 10
 
 // readBody reads the body, at most the core's MaxBody bytes. A body that breaks
-// off or stalls is an error, so nothing of it is ever appended.
+// off or stalls is an error, so nothing of it is ever appended. After an error the
+// read deadline stays: net/http may want to drain the rest.
 func (x *exchange) readBody() ([]byte, error) {
 	limit := x.core.Options().MaxBody
 	size := x.r.ContentLength // not above limit, Begin saw to that
 	if size < 0 {
 		size = limit + 1
 	}
-	defer func() { _ = x.rc.SetReadDeadline(time.Time{}) }()
 	buf := make([]byte, 0, min(size, firstBuffer))
 	for {
 		if len(buf) == cap(buf) {
@@ -53,6 +53,8 @@ func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength >= 0 && int64(len(buf)) < x.r.ContentLength {
 		return nil, bodyError(io.ErrUnexpectedEOF)
 	}
+	_ = x.rc.SetReadDeadline(time.Time{})
+	x.drained = true
 	return buf, nil
 }
 

@@ -26,11 +26,12 @@ type handler struct {
 // exchange is one request and its answer.
 type exchange struct {
 	*handler
-	w    http.ResponseWriter
-	r    *http.Request
-	rc   *http.ResponseController
-	req  protocol.Request
-	sent bool // the head of the answer is on its way
+	w       http.ResponseWriter
+	r       *http.Request
+	rc      *http.ResponseController
+	req     protocol.Request
+	drained bool // the body was read to its end
+	sent    bool // the head of the answer is on its way
 }
 
 // fields gives core the header without a copy.

@@ -20,6 +20,11 @@ func (x *exchange) send(res *protocol.Response) {
 		defer res.Rest.Close()
 	}
 	x.hurry()
+	if x.r.ContentLength != 0 && !x.drained {
+		// net/http reads a little of what was not wanted, to keep the
+		// connection; it must not wait for it for ever.
+		_ = x.rc.SetReadDeadline(time.Now().Add(x.opt.StallTimeout))
+	}
 	header := x.w.Header()
 	values := make([]string, len(res.Fields)+1)
 	for i, f := range res.Fields {

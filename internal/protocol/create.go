@@ -31,14 +31,28 @@ func (o *Op) beginCreate() error {
 	if err = o.checkLength(); err != nil {
 		return err
 	}
-	if fork == nil {
-		if !sent {
-			c.ContentType = defaultType
-		}
-		return nil
+	if fork != nil {
+		c.Fork = &fork.ForkRequest
+		o.resolveFork(fork)
+	} else if !sent {
+		c.ContentType = defaultType
 	}
-	c.Fork = &fork.ForkRequest
-	o.core.resolveFork(fork, o)
+	if r.early() {
+		return o.checkEarlyCreate()
+	}
+	return nil
+}
+
+// checkEarlyCreate refuses what is certain not to be created. Whether an
+// existing stream is the same is left to the store.
+func (o *Op) checkEarlyCreate() error {
+	_, err := o.core.store.Stat(o.path, false)
+	switch {
+	case errors.Is(err, stream.Gone):
+		return refuse(stream.PathInUse, "a deleted stream at this path is still read by its forks")
+	case errors.Is(err, stream.NotFound) && o.create.Fork != nil && o.create.Fork.Err != nil:
+		return o.create.Fork.Err
+	}
 	return nil
 }
 
@@ -133,15 +147,15 @@ func (c *Core) parseSource(raw string) (stream.Path, error) {
 
 // resolveFork finds the fork point in the source as it is now. What goes wrong
 // is left to the store: it must not matter if the fork exists already.
-func (c *Core) resolveFork(f *forkRequest, o *Op) {
-	snap, err := c.store.Stat(f.SourcePath, false)
+func (o *Op) resolveFork(f *forkRequest) {
+	snap, err := o.core.store.Stat(f.SourcePath, false)
 	if err == nil {
 		f.Source = snap.ID
 		if o.create.ContentType == "" {
 			o.forkJSON = wire.IsJSON(snap.ContentType)
 		}
 		f.AtTail = f.from.now
-		f.Point, err = c.forkPoint(snap, f)
+		f.Point, err = o.core.forkPoint(snap, f)
 	}
 	f.Err = asRefusal(err)
 }

@@ -45,9 +45,15 @@ func (r *Request) flag(name string) (bool, error) {
 	return strings.EqualFold(v, wire.True), err
 }
 
-// expectsContinue reports whether the client waits for a 100 before it sends
-// the body.
-func (r *Request) expectsContinue() bool { return len(r.Header.Values("Expect")) > 0 }
+// earlyLength is the announced length of a body above which it is worth a look
+// at the stream before it is read.
+const earlyLength = 64 << 10
+
+// early reports whether a doomed request should be refused before its body is
+// read: the client waits for a 100, or the body is large.
+func (r *Request) early() bool {
+	return r.ContentLength > earlyLength || r.mayHaveBody() && len(r.Header.Values("Expect")) > 0
+}
 
 // mayHaveBody reports whether a body is announced or possible.
 func (r *Request) mayHaveBody() bool { return r.ContentLength != 0 }

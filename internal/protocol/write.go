@@ -5,10 +5,6 @@ import (
 	"durablestreams/stream"
 )
 
-// earlyLength is the announced length above which a doomed append is refused
-// before its body was read.
-const earlyLength = 64 << 10
-
 // defaultType is the content type of a stream whose PUT names none (§5.1).
 const defaultType = "application/octet-stream"
 
@@ -35,8 +31,8 @@ func (o *Op) beginAppend() error {
 	if err = o.checkLength(); err != nil {
 		return err
 	}
-	if r.expectsContinue() && r.mayHaveBody() || r.ContentLength > earlyLength {
-		return o.checkEarly()
+	if r.early() {
+		return o.checkEarlyAppend()
 	}
 	return nil
 }
@@ -126,9 +122,9 @@ func (c *Core) TooLarge() error {
 	return refuse(stream.TooLarge, "the body is larger than this server takes")
 }
 
-// checkEarly refuses what is certain not to be taken. It leaves to the store
+// checkEarlyAppend refuses what is certain not to be taken. It leaves to the store
 // whatever depends on a body of unknown length or on a producer's state.
-func (o *Op) checkEarly() error {
+func (o *Op) checkEarlyAppend() error {
 	snap, err := o.core.store.Stat(o.path, false)
 	if err != nil {
 		return err

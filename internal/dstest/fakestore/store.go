@@ -1,7 +1,7 @@
-// Package protocoltest has a store for tests of the protocol and its adapters.
+// Package fakestore is a store for tests of the protocol and its adapters.
 // It decides and folds with package stream, like the engine does, and keeps
 // everything in maps under one lock: nothing is durable, fast or bounded.
-package protocoltest
+package fakestore
 
 import (
 	"io"
