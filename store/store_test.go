@@ -102,4 +102,8 @@ func TestForksSurviveRestart(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
+	r, err := store.Check(fs, "data")
+	if err != nil || !r.OK() {
+		t.Fatalf("check: %+v, %v", r, err)
+	}
 }
