@@ -237,3 +237,19 @@ func (c *checker) forks() error {
 	}
 	return nil
 }
+
+// Cut is a piece that Repair has taken out of the journal and set aside.
+type Cut = journal.Cut
+
+// Repair makes a data directory openable whose journal is damaged: the journal
+// is cut at the first damage and what follows is set aside in files called
+// *.damaged. Changes behind the damage are lost, so an operator decides it. It
+// returns what was cut; nothing if the journal is sound.
+func Repair(fs vfs.FS, dir string) (cuts []Cut, err error) {
+	e, done, err := openToLook(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return journal.Repair(fs, fs.PathJoin(dir, journalDir), e.archive.Applied())
+}

@@ -1,0 +1,103 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/internal/inspect"
+	"durablestreams/store"
+	"durablestreams/stream"
+)
+
+type waiter chan error
+
+func (w waiter) Complete(_ stream.Result, err error) { w <- err }
+
+// filled gives a closed data directory with a stream, a fork of it and a
+// deleted stream.
+func filled(t *testing.T) vfs.FS {
+	t.Helper()
+	fs := vfs.NewMem()
+	e, err := store.Open(fs, "data", &store.Options{SegmentSize: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(c stream.Command) {
+		t.Helper()
+		w := make(waiter, 1)
+		e.Apply(c, w)
+		if err := <-w; err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(&stream.Create{Path: "chat/1", ContentType: "text/plain", Data: []byte("secret words")})
+	snap, err := e.Stat("chat/1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(&stream.Create{Path: "chat/2", Fork: &stream.ForkRequest{SourcePath: "chat/1", Source: snap.ID, AtTail: true}})
+	apply(&stream.Append{Path: "chat/2", ContentType: "text/plain", HasBody: true, Data: []byte("more"), Close: true})
+	apply(&stream.Create{Path: "old", ContentType: "text/plain"})
+	apply(&stream.Delete{Path: "old"})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func TestDirShowsEverythingButData(t *testing.T) {
+	var text strings.Builder
+	if err := inspect.Dir(&text, filled(t), "data", inspect.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"segment ", "create  stream 1  chat/1  12 bytes", "append  stream 2  4 bytes at 12  close",
+		"delete  stream 3", "chat/2  text/plain  4 bytes", "fork of chat/1", "closed", "chunk of stream 1  12 bytes at 0",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, text.String())
+		}
+	}
+	if strings.Contains(text.String(), "secret") {
+		t.Error("output shows the data of a stream")
+	}
+}
+
+func TestDirAsJSON(t *testing.T) {
+	var out strings.Builder
+	err := inspect.Dir(&out, filled(t), "data", inspect.Options{Parts: []inspect.Part{inspect.Streams}, JSON: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for line := range strings.Lines(out.String()) {
+		var i struct {
+			Type, Path string
+			Forks      int
+		}
+		if err := json.Unmarshal([]byte(line), &i); err != nil || i.Type != "stream" {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		paths = append(paths, i.Path)
+	}
+	if !slices.Equal(paths, []string{"chat/1", "chat/2"}) {
+		t.Fatalf("streams %v", paths)
+	}
+}
+
+func TestDirRefusesWhatIsNotThere(t *testing.T) {
+	for _, o := range []inspect.Options{{}, {Parts: []inspect.Part{"nonsense"}}} {
+		fs := filled(t)
+		dir := "data"
+		if o.Parts == nil {
+			dir = "nowhere"
+		}
+		if err := inspect.Dir(&strings.Builder{}, fs, dir, o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
