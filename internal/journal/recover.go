@@ -202,6 +202,9 @@ func (w *walker) invalid(seg segment, r *frameReader, bad string, next *header) 
 		reason = fmt.Sprintf("%s, but frame %d follows at offset %d", bad, h.seq, off)
 	case next != nil:
 		reason = fmt.Sprintf("%s, but the next segment begins with frame %d", bad, next.firstSeq)
+		if next.number != seg.number+1 {
+			reason = "gap: " + reason
+		}
 	default:
 		return false, nil
 	}

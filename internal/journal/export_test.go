@@ -1,0 +1,45 @@
+package journal
+
+import "bytes"
+
+// DecodeHeader decodes and encodes a segment header.
+func DecodeHeader(b []byte, number uint64) ([]byte, error) {
+	h, err := decodeHeader(b, number)
+	if err != nil {
+		return nil, err
+	}
+	return h.encode(), nil
+}
+
+// Frames is a segment of these payloads, each one record of kind 1, after
+// an empty header.
+func Frames(salt uint64, bodies ...[]byte) []byte {
+	file := make([]byte, headerSize)
+	for i, body := range bodies {
+		b := NewBatch(0)
+		b.AddBytes(1, body)
+		file = append(file, b.seal(uint64(i+1), uint64(i+1), salt)...)
+	}
+	return file
+}
+
+// ReadFrames reads the frames of a segment: their raw bytes, and whether a
+// later frame was found behind the first invalid one.
+func ReadFrames(file []byte, salt uint64) (raw [][]byte, later bool) {
+	r := newFrameReader(bytes.NewReader(file), int64(len(file)), header{salt: salt, firstSeq: 1, firstLSN: 1})
+	for {
+		f, bad, err := r.next()
+		if err != nil {
+			panic(err)
+		}
+		if bad != "" {
+			break
+		}
+		raw = append(raw, f.raw)
+	}
+	_, _, later, err := r.later()
+	if err != nil {
+		panic(err)
+	}
+	return raw, later
+}
