@@ -107,7 +107,7 @@ func (o *Options) Validate() error {
 // validBasePath takes paths of which no byte needs an encoding, so that paths can
 // be compared as they are sent.
 func validBasePath(p string) bool {
-	if p[0] != '/' {
+	if p[0] != '/' || p[len(p)-1] == '/' {
 		return false
 	}
 	for i := range len(p) {
