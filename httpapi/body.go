@@ -20,6 +20,7 @@ const firstBuffer = 64 << 10
 // off or stalls is an error, so nothing of it is ever appended. After an error the
 // read deadline stays: net/http may want to drain the rest.
 func (x *exchange) readBody() ([]byte, error) {
+	x.reading = true
 	limit := x.core.Options().MaxBody
 	size := x.r.ContentLength // not above limit, Begin saw to that
 	if size < 0 {

@@ -30,7 +30,8 @@ type exchange struct {
 	r       *http.Request
 	rc      *http.ResponseController
 	req     protocol.Request
-	drained bool // the body was read to its end
+	reading bool // the body was asked for
+	drained bool // and read to its end
 	sent    bool // the head of the answer is on its way
 }
 

@@ -20,11 +20,7 @@ func (x *exchange) send(res *protocol.Response) {
 		defer res.Rest.Close()
 	}
 	x.hurry()
-	if x.r.ContentLength != 0 && !x.drained {
-		// net/http reads a little of what was not wanted, to keep the
-		// connection; it must not wait for it for ever.
-		_ = x.rc.SetReadDeadline(time.Now().Add(x.opt.StallTimeout))
-	}
+	x.limitDrain()
 	header := x.w.Header()
 	values := make([]string, len(res.Fields)+1)
 	for i, f := range res.Fields {
@@ -81,4 +77,17 @@ func (x *exchange) unhurried() {
 	if x.r.ProtoMajor >= 2 {
 		_ = x.rc.SetWriteDeadline(time.Time{})
 	}
+}
+
+// limitDrain bounds how long net/http waits for a body that was not wanted: it
+// reads some of it before the connection goes on or is closed.
+func (x *exchange) limitDrain() {
+	if x.r.ContentLength == 0 || x.drained {
+		return
+	}
+	wait := x.opt.StallTimeout
+	if !x.reading && len(x.r.Header["Expect"]) > 0 {
+		wait = 0 // without a 100 the body never comes
+	}
+	_ = x.rc.SetReadDeadline(time.Now().Add(wait))
 }
