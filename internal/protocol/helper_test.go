@@ -23,14 +23,21 @@ type client struct {
 
 func newClient(t *testing.T, opt *protocol.Options) *client {
 	t.Helper()
-	c := &client{t: t, store: &fakestore.Store{}, log: &strings.Builder{}}
+	fake := &fakestore.Store{}
+	return newClientOn(t, opt, fake, fake)
+}
+
+// newClientOn drives a core on a store that stands before fake.
+func newClientOn(t *testing.T, opt *protocol.Options, store protocol.Store, fake *fakestore.Store) *client {
+	t.Helper()
+	c := &client{t: t, store: fake, log: &strings.Builder{}}
 	var o protocol.Options
 	if opt != nil {
 		o = *opt
 	}
 	o.Logger = slog.New(slog.NewTextHandler(c.log, nil))
 	var err error
-	if c.core, err = protocol.New(c.store, &o); err != nil {
+	if c.core, err = protocol.New(store, &o); err != nil {
 		t.Fatal(err)
 	}
 	return c

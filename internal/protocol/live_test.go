@@ -213,6 +213,24 @@ func TestSSEQuietAndEnd(t *testing.T) {
 	})
 }
 
+// A comment breaks silence, and data are no silence.
+func TestCommentsComeAfterSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, nil)
+		c.do("PUT a", textType).want(201)
+		l := c.open("GET a?offset=-1&live=sse")
+		l.next()
+		time.Sleep(10 * time.Second)
+		c.do("POST a", textType, "=x").want(204)
+		l.next()
+		begin := time.Now()
+		if act := l.next(); string(act.Frame) != ":\n\n" || time.Since(begin) != 15*time.Second {
+			t.Errorf("%q after %v", act.Frame, time.Since(begin))
+		}
+		l.feed.Close()
+	})
+}
+
 // A reader that is always busy ends too.
 func TestBusySSEEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -288,8 +306,7 @@ func TestSSEEndsWithTheStream(t *testing.T) {
 	}
 }
 
-// A stream that is gone between Begin and the first step is a 404, not an empty
-// answer.
+// A reader that comes while the server stops gets what there is.
 func TestDrainedBeforeTheStart(t *testing.T) {
 	c := newClient(t, nil)
 	c.do("PUT a", textType, "=x").want(201)

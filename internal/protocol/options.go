@@ -39,7 +39,7 @@ type Options struct {
 	KeepAlive time.Duration
 
 	// AllowedOrigins lists the origins that browsers may call from, as
-	// "https://host:port". Default nil: all.
+	// "https://host:port". Default nil: all. An empty list allows none.
 	AllowedOrigins []string
 
 	// Logger gets the causes of 5xx answers. Default: none.

@@ -169,6 +169,9 @@ func TestPages(t *testing.T) {
 				} else {
 					a.want(200, "Stream-Up-To-Date:", "Stream-Closed:", cacheData)
 				}
+				if tag := a.field("ETag"); strings.HasSuffix(tag, `:c"`) != done {
+					t.Errorf("page %d: ETag %s", n, tag)
+				}
 				checkPage(t, tt.name, a.body, done, page)
 				if tt.name != "json" {
 					all.WriteString(a.body)
@@ -234,22 +237,21 @@ func TestReadErrors(t *testing.T) {
 	c.do("PUT small", textType, "=x").want(201)
 	c.do("PUT large", textType, "="+strings.Repeat("x", 200<<10)).want(201)
 	c.do("PUT json", jsonType, `=["`+strings.Repeat("x", 200<<10)+`"]`).want(201)
-	c.store.BlockErr = errors.New("bad sector")
-	small := c.open("GET small?offset=-1&live=sse")
-	c.do("GET small?offset=-1&live=long-poll").want(200) // its only block is the first
-	small.next()
-	for _, name := range []string{"large", "json"} {
-		for _, q := range []string{"", "?offset=-1&live=long-poll"} {
-			res := beginRead(c, "GET "+name+q)
-			if res.Status != 200 || res.Rest == nil {
-				t.Fatalf("%s%s: %d", name, q, res.Status)
+	for _, fault := range []error{errors.New("bad sector"), io.EOF} { // EOF: bytes are missing
+		c.store.BlockErr = fault
+		c.do("GET small?offset=-1&live=long-poll").want(200) // its only block is the first
+		for _, name := range []string{"large", "json"} {
+			for _, q := range []string{"", "?offset=-1&live=long-poll"} {
+				res := beginRead(c, "GET "+name+q)
+				if res.Status != 200 || res.Rest == nil {
+					t.Fatalf("%s%s: %d", name, q, res.Status)
+				}
+				if _, err := io.Copy(io.Discard, blocksReader{res}); err == nil {
+					t.Errorf("%s%s: ends politely", name, q)
+				}
 			}
-			_, err := io.Copy(io.Discard, blocksReader{res})
-			if err == nil {
-				t.Errorf("%s%s: ends politely", name, q)
-			}
+			c.do("GET " + name + "?offset=-1&live=sse").want(500)
 		}
-		c.do("GET " + name + "?offset=-1&live=sse").want(500)
 	}
 }
 

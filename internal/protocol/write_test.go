@@ -311,8 +311,8 @@ func TestLifetimes(t *testing.T) {
 		c.do("GET zero").want(404)
 		c.do("PUT past", "Stream-Expires-At: 1999-01-01T00:00:00Z").want(201)
 		c.do("GET past").want(404)
-		for _, name := range []string{"read", "head", "live", "write"} {
-			c.do("PUT "+name, textType, "Stream-TTL: 3").want(201)
+		for _, name := range []string{"read", "head", "live", "poll", "write"} {
+			c.do("PUT "+name, textType, "Stream-TTL: 3", "=x").want(201)
 		}
 		at := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339)
 		c.do("PUT fixed", "Stream-Expires-At: "+at).want(201)
@@ -324,11 +324,13 @@ func TestLifetimes(t *testing.T) {
 			l := c.open("GET live?offset=-1&live=sse")
 			l.next()
 			l.feed.Close()
+			c.do("GET poll?offset=-1&live=long-poll").want(200)
 			c.do("HEAD head")
 			c.do("GET fixed")
 		}
 		c.do("HEAD read").want(200, "Stream-TTL: 3", "Stream-Expires-At:", "Cache-Control: no-store")
 		c.do("HEAD live").want(200)
+		c.do("HEAD poll").want(200)
 		c.do("HEAD write").want(200)
 		c.do("HEAD head").want(404)
 		c.do("HEAD fixed").want(404)
