@@ -1,0 +1,112 @@
+// Package durablestreams is the Durable Streams server as a value: open a data
+// directory, mount the handler or serve a listener, shut down. It joins the
+// engine (package store), the protocol and its transport (package httpapi), and
+// decides nothing itself.
+//
+// A Server may be used by any number of goroutines at once. Every 2xx answer to
+// a change means that the change is on the disk; a Server that cannot keep this
+// promise any more says so by [Server.Failed] and answers nothing but errors.
+package durablestreams
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/httpapi"
+	"durablestreams/internal/protocol"
+	"durablestreams/internal/wire"
+	"durablestreams/store"
+)
+
+// ErrLocked says that another process serves the data directory.
+var ErrLocked = store.ErrLocked
+
+// ErrShutdown says that a Server has been shut down.
+var ErrShutdown = errors.New("the server has been shut down")
+
+// Server serves the streams of one data directory.
+type Server struct {
+	opts    Options
+	engine  *store.Engine
+	core    *protocol.Core
+	handler http.Handler
+
+	requests gate
+
+	failed chan struct{} // closed once cause is set
+	cause  error
+
+	mu       sync.Mutex
+	closing  bool
+	https    []*http.Server
+	shutdown sync.Once
+	down     chan struct{} // closed when Shutdown is through
+	closeErr error
+}
+
+// memoryDir is the data directory within an in-memory file system.
+const memoryDir = "data"
+
+// Open opens the data directory dir, making it if there is none. With
+// Options.InMemory dir is ignored. opts may be nil. Somebody has to call
+// [Server.Shutdown], or [Server.Serve] with a context that ends.
+func Open(dir string, opts *Options) (*Server, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{}), down: make(chan struct{})}
+	s.requests.init()
+	fs := vfs.Default
+	if s.opts.InMemory {
+		fs, dir = vfs.NewMem(), memoryDir
+	} else if dir == "" {
+		return nil, errors.New("no data directory given")
+	}
+	so := s.opts.store()
+	so.SameType = wire.SameMediaType
+	so.OnFatal = s.fail
+	var err error
+	if s.engine, err = store.Open(fs, dir, so); err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
+	}
+	if s.core, err = protocol.New(s.engine, s.opts.protocol()); err != nil {
+		return nil, errors.Join(err, s.engine.Close())
+	}
+	s.handler = s.gated(httpapi.Handler(s.core, s.opts.http()))
+	return s, nil
+}
+
+// Handler serves the protocol, for use in a server of one's own. It must see
+// paths as they were sent: http.ServeMux redirects some of them, and
+// http.StripPrefix has no effect; set Options.BasePath instead. Every path
+// outside of [Server.Root] is answered with 404.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Root is the URL path below which the streams are, with a slash at the end.
+func (s *Server) Root() string { return s.core.Root() }
+
+// Failed is closed when the disk has failed in a way that makes going on unsafe
+// (an fsync that returned an error, for example). What was acknowledged is not
+// affected; whether unanswered changes are on the disk is unknown. The process
+// should end: a new start recovers from what the disk really has.
+func (s *Server) Failed() <-chan struct{} { return s.failed }
+
+// Err gives the reason once Failed is closed, nil before.
+func (s *Server) Err() error {
+	select {
+	case <-s.failed:
+		return s.cause
+	default:
+		return nil
+	}
+}
+
+// fail is called by the engine, once.
+func (s *Server) fail(err error) {
+	s.cause = fmt.Errorf("the disk failed, so the server has to stop: %w", err)
+	close(s.failed)
+}

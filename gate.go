@@ -1,0 +1,65 @@
+package durablestreams
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// gate counts the requests that are inside and lets no more in once it is shut.
+type gate struct {
+	state atomic.Int64 // requests inside, plus shutBit
+	empty chan struct{}
+	once  sync.Once
+}
+
+const shutBit = 1 << 62
+
+func (g *gate) init() { g.empty = make(chan struct{}) }
+
+// enter reports whether the caller may go in; it must then leave.
+func (g *gate) enter() bool {
+	if g.state.Add(1) < shutBit {
+		return true
+	}
+	g.leave()
+	return false
+}
+
+func (g *gate) leave() {
+	if g.state.Add(-1) == shutBit {
+		g.once.Do(func() { close(g.empty) })
+	}
+}
+
+// shut lets nobody in any more. The channel is closed when everybody has left.
+func (g *gate) shut() (empty <-chan struct{}) {
+	if g.state.Or(shutBit)&^shutBit == 0 {
+		g.once.Do(func() { close(g.empty) })
+	}
+	return g.empty
+}
+
+// stopped is the body of the answer to requests that come after the end, in the
+// form of all errors.
+const stopped = `{"error":{"code":"shutting_down","message":"the server has been shut down"}}` + "\n"
+
+// gated keeps requests away from an engine that is closed, and lets Shutdown
+// wait for those inside, whoever's server they came through.
+func (s *Server) gated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.requests.enter() {
+			h := w.Header()
+			h.Set("Content-Type", "application/json")
+			h.Set("Cache-Control", "no-store")
+			h.Set("Retry-After", "1")
+			h.Set("Connection", "close")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, stopped)
+			return
+		}
+		defer s.requests.leave()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,104 @@
+// Package cli is the command line of ds: it turns arguments and environment into
+// calls of the server and of the tools around it. The struct tags in this
+// package are the one table of all commands, flags, environment variables and
+// their defaults.
+//
+// Nothing in it touches the process: [Run] gets all it uses and returns an exit
+// code.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // the command could not do what it was asked, or found damage
+	exitUsage = 2 // the command line is wrong
+)
+
+// Env is what a command may use of the process it runs in.
+type Env struct {
+	LookupEnv func(name string) (value string, set bool)
+	Stdout    io.Writer // results
+	Stderr    io.Writer // errors and logs
+}
+
+// commands is the command line.
+type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Serve streams over HTTP."`
+	Check   checkCommand   `cmd:"" help:"Verify a data directory."`
+	Inspect inspectCommand `cmd:"" help:"Show what is in a data directory."`
+	Version versionCommand `cmd:"" help:"Show the version of ds."`
+}
+
+const description = "A server for Durable Streams: append-only, replayable streams over plain HTTP."
+
+// Run does what args ask for. It returns when the command is done, or soon after
+// ctx has ended.
+func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
+	vars := variables{lookup: env.LookupEnv}
+	helped := false
+	parser, err := kong.New(&commands{},
+		kong.Name("ds"),
+		kong.Description(description),
+		kong.Writers(env.Stdout, env.Stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.Resolvers(&vars),
+		kong.ValueFormatter(describe),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(groups),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(env),
+	)
+	if err != nil {
+		return fail(env, exitError, err) // the table itself is wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case helped:
+		return exitOK
+	case err != nil:
+		return fail(env, exitUsage, vars.explain(err))
+	}
+	if err := parsed.Run(); err != nil {
+		code := exitError
+		if _, ok := errors.AsType[usageError](err); ok {
+			code = exitUsage
+		}
+		return fail(env, code, err)
+	}
+	return exitOK
+}
+
+// usageError marks errors for which the command line is to blame.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// fail prints an error, one line for each of its parts.
+func fail(env *Env, code int, err error) int {
+	if errors.Is(err, errQuiet) {
+		return code
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(env.Stderr, "ds: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if code == exitUsage {
+		fmt.Fprintln(env.Stderr, `Run "ds --help" or "ds <command> --help" for usage.`)
+	}
+	return code
+}
+
+// errQuiet ends a command with an exit code whose reason has been told already.
+var errQuiet = errors.New("already told")

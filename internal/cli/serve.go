@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"durablestreams"
+)
+
+// groups are the headings under which serve's flags stand.
+var groups = []kong.Group{
+	{Key: "network", Title: "Network:"},
+	{Key: "storage", Title: "Storage:"},
+	{Key: "limits", Title: "Limits:"},
+	{Key: "live", Title: "Live reads:"},
+	{Key: "process", Title: "Process:"},
+}
+
+// serveCommand is "ds serve". Sizes and times are those of durablestreams.Options.
+type serveCommand struct {
+	Listen      string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on. Port 0 picks a free one."`
+	BasePath    string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
+	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers. Default: as the request came."`
+	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
+
+	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
+	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
+	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file, which is also how much has to be replayed after a crash."`
+	TailMemory  size   `group:"storage" placeholder:"128MiB" help:"Recent data kept in memory until they are moved to the archive."`
+	CacheSize   size   `group:"storage" placeholder:"64MiB" help:"Memory for reading the archive."`
+
+	MaxBody        size          `group:"limits" default:"16MiB" placeholder:"${default}" help:"Largest body of a request; beyond it the answer is 413."`
+	MaxHeader      size          `group:"limits" default:"64KiB" placeholder:"${default}" help:"Largest head of a request; beyond it the answer is 431."`
+	PageSize       size          `group:"limits" default:"1MiB" placeholder:"${default}" help:"Data in one answer to a catch-up read, about."`
+	MaxConnections int           `group:"limits" placeholder:"N" help:"Open connections; further ones are answered 503. Default: from the limit on open files."`
+	StallTimeout   time.Duration `group:"limits" default:"30s" placeholder:"${default}" help:"How long a client may make no progress while it sends or receives."`
+
+	LongPollTimeout time.Duration `group:"live" default:"30s" placeholder:"${default}" help:"How long a long-poll waits for data."`
+	SSEMaxAge       time.Duration `group:"live" name:"sse-max-age" default:"60s" placeholder:"${default}" help:"Age at which an SSE answer ends and its client comes back."`
+
+	ShutdownGrace time.Duration `group:"process" default:"10s" placeholder:"${default}" help:"How long requests may go on after SIGTERM or SIGINT. A second signal ends the server at once."`
+	LogFormat     string        `group:"process" enum:"text,json" default:"text" placeholder:"${default}" help:"Format of the log on stderr: text or json."`
+	LogLevel      string        `group:"process" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
+}
+
+// Help is the text below the summary.
+func (serveCommand) Help() string {
+	return `Streams are created, appended to, read and followed at <base path>/v1/stream/<name>, over
+plain HTTP. Every acknowledged write is on the disk before its answer leaves.
+
+Examples:
+
+    ds serve                                      # streams in ./ds-data
+    ds serve --in-memory --listen 127.0.0.1:0     # for tests: nothing kept, free port
+    ds serve --data-dir data --max-body 64MiB
+    DS_DATA_DIR=data DS_LOG_FORMAT=json ds serve  # every flag can stand in the environment
+
+A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB and GB, times ms, s, m and h.`
+}
+
+func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
+	return &durablestreams.Options{
+		InMemory: c.InMemory, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
+		MaxBody: int64(c.MaxBody), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
+		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
+		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
+		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log,
+	}
+}
+
+// Run serves until ctx ends.
+func (c *serveCommand) Run(ctx context.Context, env *Env) error {
+	log := c.logger(env)
+	opts := c.options(log)
+	if err := opts.Validate(); err != nil {
+		return usageError{err}
+	}
+	ln, err := listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	s, err := durablestreams.Open(c.DataDir, opts)
+	if err != nil {
+		return errors.Join(openError(c.DataDir, err), ln.Close())
+	}
+	c.announce(env, s, ln.Addr())
+	if !loopback(ln.Addr()) {
+		log.Warn("this address is reachable from other machines and there is no access control: "+
+			"whoever reaches it may read, write and delete every stream", "listen", ln.Addr().String())
+	}
+	if err := s.Serve(ctx, ln); err != nil {
+		log.Error("stopped", "err", err)
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+func (c *serveCommand) logger(env *Env) *slog.Logger {
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.LogLevel)) != nil {
+		level = slog.LevelInfo // kong lets only known levels through
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(env.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(env.Stderr, opts))
+}
+
+// announce tells a user where the streams are and how safe they are.
+func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Addr) {
+	base := strings.TrimSuffix(c.PublicURL, "/")
+	if base == "" {
+		base = "http://" + reachable(addr)
+	}
+	fmt.Fprintf(env.Stdout, "streams     %s%s<path>\n", base, s.Root())
+	if c.InMemory {
+		fmt.Fprintf(env.Stdout, "durability  in memory: nothing survives a stop\n")
+		return
+	}
+	dir := c.DataDir
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	fmt.Fprintf(env.Stdout, "data        %s\n", dir)
+	fmt.Fprintf(env.Stdout, "durability  every acknowledged write is on disk (fdatasync)\n")
+}
+
+// reachable is an address that a client on this machine can use.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+}
+
+func loopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// listen opens the port; its errors are one line each.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, usageError{fmt.Errorf("--listen: %q is not an address: want host:port, such as 127.0.0.1:8642", address)}
+	}
+	var config net.ListenConfig
+	ln, err := config.Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use by another process; choose another address with --listen", address)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("no permission to listen on %s; choose a port from 1024 on with --listen", address)
+	}
+	return nil, fmt.Errorf("listen on %s: %w", address, err)
+}
+
+// openError adds what to do about it.
+func openError(dir string, err error) error {
+	switch {
+	case errors.Is(err, durablestreams.ErrLocked):
+		return fmt.Errorf("%s is in use by another server; stop it, or choose another directory with --data-dir", dir)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("no permission to use the data directory: %w", err)
+	}
+	return err
+}

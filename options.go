@@ -1,0 +1,150 @@
+package durablestreams
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"durablestreams/httpapi"
+	"durablestreams/internal/protocol"
+	"durablestreams/store"
+)
+
+// Options set up a Server. The zero value works, and so does a nil pointer; a
+// field left at zero has the default that its comment names.
+type Options struct {
+	// InMemory keeps everything in memory: the same engine on an in-memory file
+	// system, gone with the process and limited by nothing but memory.
+	InMemory bool
+
+	// BasePath stands before "/v1/stream/" in the URL of a stream. Default
+	// "/durable-streams"; "/" is none.
+	BasePath string
+
+	// PublicURL is the scheme, host and path prefix under which clients reach the
+	// server, for Location headers. Default: what each request shows.
+	PublicURL string
+
+	// AllowedOrigins lists the origins whose pages may use the server from a
+	// browser. Default: all.
+	AllowedOrigins []string
+
+	// MaxBody bounds the body of one request in bytes. Default 16 MiB.
+	MaxBody int64
+
+	// MaxHeader bounds the head of one request in bytes. Default 64 KiB.
+	MaxHeader int
+
+	// PageSize is the number of bytes at which one answer of a catch-up read
+	// ends. Default 1 MiB.
+	PageSize int
+
+	// LongPollTimeout is how long a long-poll waits for data. Default 30 s.
+	LongPollTimeout time.Duration
+
+	// SSEMaxAge is the age at which an SSE answer ends and its client comes back,
+	// spread by ±10 %. Default 60 s.
+	SSEMaxAge time.Duration
+
+	// StallTimeout is how long a peer may make no progress in sending a body or
+	// taking an answer. Default 30 s.
+	StallTimeout time.Duration
+
+	// MaxConnections bounds the open connections of Serve; further ones are
+	// answered 503. Default: what the process's limit on open files allows, less
+	// a reserve for the data directory.
+	MaxConnections int
+
+	// SegmentSize is the size of one journal file in bytes. Default 64 MiB, in
+	// memory 4 MiB.
+	SegmentSize int64
+
+	// TailMemory is how much data may be in memory and journal before it is moved
+	// into the archive, in bytes. Default 128 MiB, in memory 16 MiB.
+	TailMemory int64
+
+	// CacheSize is the memory for reading the archive, in bytes. Default 64 MiB.
+	CacheSize int64
+
+	// ShutdownGrace is how long Serve lets requests finish when its context ends.
+	// Default 10 s.
+	ShutdownGrace time.Duration
+
+	// Logger gets what an operator should know. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Defaults for the in-memory mode: its journal is memory, and zero-filled.
+const (
+	memorySegmentSize = 4 << 20
+	memoryTailMemory  = 16 << 20
+)
+
+// withDefaults returns a copy with every default filled in that is decided here;
+// the others are decided by the package that the option is for.
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.InMemory {
+		setDefault(&d.SegmentSize, memorySegmentSize)
+		setDefault(&d.TailMemory, memoryTailMemory)
+	}
+	setDefault(&d.MaxConnections, defaultConnections())
+	setDefault(&d.ShutdownGrace, 10*time.Second)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Smallest and largest sizes that make sense, in bytes.
+const (
+	minSegmentSize = 256 << 10
+	maxSegmentSize = 1 << 30
+	minMemory      = 1 << 20
+)
+
+// Validate reports everything that is wrong with the options, nil if nothing is.
+func (o *Options) Validate() error {
+	d := o.withDefaults()
+	errs := []error{d.protocol().Validate(), d.http().Validate()}
+	if d.SegmentSize != 0 && (d.SegmentSize < minSegmentSize || d.SegmentSize > maxSegmentSize) {
+		errs = append(errs, fmt.Errorf("segment size %d: want 256 KiB to 1 GiB", d.SegmentSize))
+	}
+	if d.TailMemory != 0 && d.TailMemory < minMemory {
+		errs = append(errs, fmt.Errorf("tail memory %d: want 1 MiB or more", d.TailMemory))
+	}
+	if d.CacheSize != 0 && d.CacheSize < minMemory {
+		errs = append(errs, fmt.Errorf("cache size %d: want 1 MiB or more", d.CacheSize))
+	}
+	if d.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("max connections %d: want 1 or more", d.MaxConnections))
+	}
+	if d.ShutdownGrace < 0 {
+		errs = append(errs, errors.New("shutdown grace: negative duration"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) store() *store.Options {
+	return &store.Options{SegmentSize: o.SegmentSize, TailMemory: o.TailMemory, CacheSize: o.CacheSize, Logger: o.Logger}
+}
+
+func (o *Options) protocol() *protocol.Options {
+	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, PageSize: o.PageSize,
+		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
+}
+
+func (o *Options) http() *httpapi.Options {
+	return &httpapi.Options{StallTimeout: o.StallTimeout, MaxHeaderBytes: o.MaxHeader, Logger: o.Logger}
+}

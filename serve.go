@@ -1,0 +1,133 @@
+package durablestreams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"durablestreams/httpapi"
+)
+
+// settleTime is how long after the grace time handlers have to notice that
+// their connections were cut, and how long a failed engine may take to close.
+const settleTime = 2 * time.Second
+
+// Serve answers the requests that come in by the listener until ctx ends, then
+// shuts the server down with the grace time of the options. If the disk fails it
+// stops too and returns [Server.Err]. It closes the listener in any case. Several
+// listeners may be served at once; the first one that ends ends all.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	limit := &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), log: s.opts.Logger}
+	hs := httpapi.NewServer(s.handler, s.opts.http())
+	hs.ConnState = limit.track
+	if !s.add(hs) {
+		_ = ln.Close()
+		return ErrShutdown
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- hs.Serve(limit) }()
+	var err error
+	grace := s.opts.ShutdownGrace
+	select {
+	case <-ctx.Done():
+	case <-s.failed:
+		grace = min(grace, settleTime)
+	case err = <-ended:
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil // Shutdown was called
+		} else {
+			err = fmt.Errorf("accept connections: %w", err)
+		}
+	}
+	end, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return errors.Join(err, s.Shutdown(end))
+}
+
+// add registers an http server for Shutdown, unless that has begun.
+func (s *Server) add(hs *http.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.https = append(s.https, hs)
+	return true
+}
+
+// Shutdown ends the server: no more connections and requests are taken, live
+// reads end as if their time was up, changes under way are answered, and then
+// everything is moved into the archive and the data directory let go. When ctx
+// ends first, the connections that are left are cut, which takes nothing from
+// what was acknowledged. It is idempotent; every call waits for the end and
+// returns the same error: [Server.Err], or that the data directory could not be
+// closed cleanly.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.shutdown.Do(func() {
+		s.closeErr = s.close(ctx)
+		close(s.down)
+	})
+	return s.closeErr
+}
+
+func (s *Server) close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	https := s.https
+	s.mu.Unlock()
+	s.core.Drain()
+	var wg sync.WaitGroup
+	for _, hs := range https {
+		wg.Go(func() {
+			if hs.Shutdown(ctx) != nil {
+				s.opts.Logger.Warn("requests did not end within the grace time and were cut")
+				_ = hs.Close()
+			}
+		})
+	}
+	wg.Wait()
+	empty := s.requests.shut()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+		select {
+		case <-empty:
+		case <-time.After(settleTime):
+			s.opts.Logger.Warn("requests are still running; the data directory is closed below them")
+		}
+	}
+	return s.closeEngine()
+}
+
+// closeEngine does not wait long for an engine that has failed: what it waits for
+// itself may never come.
+func (s *Server) closeEngine() error {
+	closed := make(chan error, 1)
+	go func() { closed <- s.engine.Close() }()
+	select {
+	case err := <-closed:
+		return s.closeError(err)
+	case <-s.failed:
+	}
+	select {
+	case err := <-closed:
+		return s.closeError(err)
+	case <-time.After(settleTime):
+		return s.Err()
+	}
+}
+
+// closeError prefers the reason to its consequences.
+func (s *Server) closeError(err error) error {
+	if cause := s.Err(); cause != nil {
+		return cause
+	}
+	if err != nil {
+		return fmt.Errorf("close the data directory: %w", err)
+	}
+	return nil
+}
