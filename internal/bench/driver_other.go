@@ -1,0 +1,5 @@
+//go:build !linux
+
+package bench
+
+func newDriver(p *pool, conns []conn) driver { return newBlocking(p, conns) }

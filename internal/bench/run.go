@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// scenario measures one server once.
+type scenario func(context.Context, *bed) ([]Result, error)
+
+// scenarios maps names to what they do.
+var scenarios = map[string]scenario{
+	"append": runAppend,
+}
+
+// Run measures what the options say and prints it. The error wraps [ErrFailed] when a
+// server lost or invented data or refused requests; the report is whole then, and
+// printed. Cancelling ends the run within moments, without a report.
+func Run(ctx context.Context, opts Options, out io.Writer) (Report, error) {
+	if err := opts.Validate(); err != nil {
+		return Report{}, err
+	}
+	opts = opts.withDefaults()
+	report := Report{Scenario: opts.Scenario, Started: time.Now(), Options: opts.summary()}
+	type side struct {
+		url string
+		pid int
+	}
+	sides := []side{{opts.URL, opts.PID}}
+	if opts.Compare != "" {
+		sides = append(sides, side{opts.Compare, opts.ComparePID})
+	}
+	var failures []error
+	for round := range opts.Rounds {
+		for _, s := range sides {
+			results, err := one(ctx, opts, s.url, s.pid)
+			if err != nil {
+				return report, fmt.Errorf("%s at %s: %w", opts.Scenario, s.url, err)
+			}
+			for _, res := range results {
+				if opts.Rounds > 1 || opts.Compare != "" {
+					res.Round = round + 1
+				}
+				failures = append(failures, res.failure(opts.AllowErrors))
+				report.Results = append(report.Results, res)
+			}
+		}
+	}
+	report.Ratios = compare(report.Results, opts.URL, opts.Compare)
+	return report, errors.Join(append(failures, report.write(out, opts.Format))...)
+}
+
+// one runs the scenario once against one server.
+func one(ctx context.Context, opts Options, url string, pid int) ([]Result, error) {
+	b, err := newBed(ctx, opts, url, pid)
+	if err != nil {
+		return nil, err
+	}
+	return scenarios[opts.Scenario](ctx, b)
+}
+
+func (o Options) summary() Summary {
+	return Summary{
+		Connections: o.Connections, Streams: o.Streams, Subscribers: o.Subscribers, Rate: o.Rate,
+		Duration: o.Duration, Size: o.Size, ReadSize: o.ReadSize, JSON: o.JSON, Producers: o.Producers, Loops: o.Loops,
+	}
+}
