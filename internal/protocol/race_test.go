@@ -13,7 +13,7 @@ import (
 // told, and before a watch begins.
 type meddler struct {
 	*fakestore.Store
-	afterStat, beforeWatch func()
+	afterStat, beforeWatch, beforeRead func()
 }
 
 func (m *meddler) Stat(path stream.Path, touch bool) (stream.Snapshot, error) {
@@ -31,6 +31,14 @@ func (m *meddler) Watch(snap stream.Snapshot, wake func()) func() {
 		f()
 	}
 	return m.Store.Watch(snap, wake)
+}
+
+func (m *meddler) Read(snap stream.Snapshot, from, to uint64) stream.Blocks {
+	if f := m.beforeRead; f != nil {
+		m.beforeRead = nil
+		f()
+	}
+	return m.Store.Read(snap, from, to)
 }
 
 func newMeddled(t *testing.T) (*client, *meddler) {
@@ -99,4 +107,23 @@ func TestForkOfAChangingSource(t *testing.T) {
 		c.do("PUT s", jsonType).want(201)
 	}
 	c.do("PUT h", from("s"), "={not json").want(404).code("fork_source_not_found")
+}
+
+// A stream that goes between the look and the read is as gone as any other.
+func TestDeletedBeforeTheRead(t *testing.T) {
+	c, m := newMeddled(t)
+	remove := func() { c.do("DELETE a").want(204) }
+	for _, query := range []string{"", "?offset=-1&live=long-poll", "?offset=-1&live=sse"} {
+		c.do("PUT a", textType, "=x").want(201)
+		m.beforeRead = remove
+		c.do("GET a" + query).want(404)
+	}
+	c.do("PUT a", textType, "=x").want(201)
+	l := c.open("GET a?offset=-1&live=sse")
+	l.next()
+	c.do("POST a", textType, "=y").want(204)
+	m.beforeRead = remove
+	if act := l.next(); !act.Done || len(act.Frame) > 0 || c.store.Watches() != 0 {
+		t.Errorf("%+v", act)
+	}
 }

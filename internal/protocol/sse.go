@@ -37,19 +37,19 @@ func (f *Feed) sseHead(from uint64) *Response {
 // lookSSE gives the next frame. A stream that is gone ends the answer cleanly:
 // the client learns why when it comes back.
 func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, error) {
+	f.frame = f.frame[:0]
+	last := f.spoken && (f.op.core.isDraining() || !now.Before(f.deadline))
+	if err == nil {
+		f.snap = snap
+		if !last {
+			err = f.appendData()
+		}
+	}
 	if f.spoken && (errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone)) {
 		return Action{Done: true}, nil
 	}
 	if err != nil {
 		return Action{}, err
-	}
-	f.snap = snap
-	f.frame = f.frame[:0]
-	last := f.spoken && (f.op.core.isDraining() || !now.Before(f.deadline))
-	if !last {
-		if err := f.appendData(); err != nil {
-			return Action{}, err
-		}
 	}
 	atEnd := snap.Closed && f.pos == snap.Tail
 	if len(f.frame) > 0 || !f.spoken || atEnd || last {
