@@ -27,9 +27,18 @@ type deadlines struct {
 
 func (d *deadlines) init() { d.early = make(chan struct{}, 1) }
 
-// add queues a stream, with its slot held.
+// add queues a stream, with its slot held. While it is watched, and so being
+// read all the time, its turn comes at every grain of its window.
 func (d *deadlines) add(l *live) {
 	at := l.state.Deadline()
+	if grain, ok := renewalGrain(l.state.Lifetime); ok && len(l.watchers) > 0 {
+		at = min(at, now()+grain)
+	}
+	d.addAt(l, at)
+}
+
+// addAt queues a stream for a given time, with its slot held.
+func (d *deadlines) addAt(l *live, at int64) {
 	if at == stream.Never {
 		return
 	}
@@ -95,19 +104,25 @@ func (h *deadlineHeap) Pop() any {
 	return d
 }
 
-// renewalGrain is the part of a sliding window after which a renewal is
-// journaled; a crash can shorten a stream's life by no more than that.
-const renewalGrain = 10
+// renewalGrain is the part of a sliding window, in nanoseconds, after which a
+// renewal is journaled: a tenth. A crash can shorten a stream's life by no more
+// than that.
+func renewalGrain(l stream.Lifetime) (grain int64, ok bool) {
+	window, ok := l.TTL()
+	if !ok || window > stream.Never/uint64(time.Second) {
+		return 0, false
+	}
+	return max(int64(window)*int64(time.Second/10), int64(100*time.Millisecond)), true
+}
 
 // touch counts as a read at the given time, with the slot held.
 func (e *Engine) touch(l *live, at int64) {
-	window, ok := l.state.Lifetime.TTL()
+	grain, ok := renewalGrain(l.state.Lifetime)
 	if !ok || l != l.slot.cur {
 		return
 	}
 	l.state.Touch(at)
-	grain := int64(window/renewalGrain) * int64(time.Second)
-	if window > stream.Never/uint64(time.Second) || at-l.journaled < max(grain, int64(100*time.Millisecond)) {
+	if at-l.journaled < grain {
 		return
 	}
 	if e.admit(recordOverhead, false) != nil {
@@ -135,9 +150,8 @@ func (e *Engine) runSweeper() {
 		case <-e.stopped:
 			return
 		case <-evict.C:
-			e.evict(part)
+			archived = min(archived, e.evict(part))
 			part = (part + 1) % evictParts
-			continue
 		case <-e.deadlines.early:
 		case <-timer.C:
 		}
@@ -183,8 +197,13 @@ func (e *Engine) expire(p stream.Path) {
 		return
 	}
 	e.release(s)
-	if err := e.applyDelete(p, true, ignore{}); err != nil && !e.closing.Load() {
+	if err := e.applyDelete(p, true, ignore{}); err != nil && !e.closing.Load() && e.failed() == nil {
 		e.log.Warn("stream did not expire yet", "path", p, "err", err)
+		l.slot.mu.Lock()
+		if l == l.slot.cur {
+			e.deadlines.addAt(l, now()+int64(time.Second))
+		}
+		l.slot.mu.Unlock()
 	}
 }
 
@@ -225,8 +244,10 @@ func (e *Engine) sweepArchive(at int64) (next int64) {
 // streams.
 const evictParts = 8
 
-// evict lets idle streams of one part of the table leave memory.
-func (e *Engine) evict(part int) {
+// evict lets idle streams of one part of the table leave memory and gives the
+// first deadline that only the archive's index knows by that.
+func (e *Engine) evict(part int) (first int64) {
+	first = stream.Never
 	before := now() - int64(e.opts.IdleAfter)
 	var idle []*slot
 	for i := part * tableShards / evictParts; i < (part+1)*tableShards/evictParts; i++ {
@@ -240,6 +261,7 @@ func (e *Engine) evict(part int) {
 	for _, s := range idle {
 		s.mu.Lock()
 		if l := s.cur; l != nil && !s.dead && l == s.pub && l.evictable(before) {
+			first = min(first, l.indexed)
 			e.deadlines.remove(l)
 			e.table.removeID(l.state.ID)
 			s.cur, s.pub = nil, nil
@@ -247,6 +269,7 @@ func (e *Engine) evict(part int) {
 		}
 		s.mu.Unlock()
 	}
+	return first
 }
 
 // evictable reports whether the archive has all of the stream and nobody has

@@ -32,6 +32,9 @@ func (e *Engine) Watch(snap stream.Snapshot, wake func()) (stop func()) {
 	w := &watcher{wake: wake, index: len(l.watchers)}
 	l.watchers = append(l.watchers, w)
 	e.touch(l, now())
+	if l == s.cur {
+		e.deadlines.add(l)
+	}
 	return func() {
 		l.slot.mu.Lock()
 		defer l.slot.mu.Unlock()

@@ -225,7 +225,7 @@ func (s *Store) Read(snap stream.Snapshot, from, to uint64) stream.Blocks {
 	for _, span := range snap.Spans(nil, from, to) {
 		e := s.ids[span.ID]
 		if e == nil {
-			b.err = &stream.Error{Kind: stream.NotFound}
+			b.err = stream.Damaged
 			return b
 		}
 		part := e.data[span.From-e.Base() : span.To-e.Base()]
