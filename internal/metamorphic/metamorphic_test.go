@@ -1,0 +1,63 @@
+package metamorphic_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"durablestreams/internal/dstest"
+	"durablestreams/internal/metamorphic"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run only this seed")
+	stepsFlag = flag.Int("steps", 400, "steps of a history")
+)
+
+// rounds is how many seeds to run: quick by default, DS_ROUNDS for a hunt.
+func rounds(t *testing.T, quick int) (first uint64, n int) {
+	t.Helper()
+	if *seedFlag != 0 {
+		return *seedFlag, 1
+	}
+	if s := os.Getenv("DS_ROUNDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(os.Getpid())*1_000_000 + 1, n
+	}
+	return 1, quick
+}
+
+func history(seed uint64) *metamorphic.History {
+	return &metamorphic.History{
+		Seed:   seed,
+		Steps:  *stepsFlag,
+		Open:   metamorphic.Engine(dstest.Dir, metamorphic.RandomOptions(seed)),
+		Check:  metamorphic.CheckStore(dstest.Dir),
+		Settle: synctest.Wait, 
+	}
+}
+
+// One client, exact answers, power cuts at any moment.
+func TestHistories(t *testing.T) {
+	first, n := rounds(t, 40)
+	var sum metamorphic.Stats
+	for seed := first; seed < first+uint64(n); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stats, err := history(seed).Run()
+				if err != nil {
+					t.Fatalf("options %+v\n%v\nagain with: go test ./internal/metamorphic -run TestHistories -seed %d",
+						metamorphic.RandomOptions(seed), err, seed)
+				}
+				sum.Add(stats)
+			})
+		})
+	}
+	t.Logf("%d histories from seed %d: %+v", n, first, sum)
+}
