@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -64,10 +62,4 @@ func bodyError(err error) error {
 		return &stream.Error{Kind: protocol.BodyTimeout, Message: "the body made no progress for too long", Err: err}
 	}
 	return &stream.Error{Kind: stream.IncompleteBody, Message: "the body broke off or is malformed", Err: err}
-}
-
-// logCut tells why an answer that had begun was cut.
-func (x *exchange) logCut(err error) {
-	x.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "answer cut: the rest cannot be read",
-		slog.String("path", x.req.Path), slog.Any("error", err))
 }

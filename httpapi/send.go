@@ -1,12 +1,16 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
 	"durablestreams/internal/protocol"
+	"durablestreams/stream"
 )
 
 // writeSize is how much is written under one deadline.
@@ -90,4 +94,14 @@ func (x *exchange) limitDrain() {
 		wait = 0 // without a 100 the body never comes
 	}
 	_ = x.rc.SetReadDeadline(time.Now().Add(wait))
+}
+
+// logCut tells why an answer that had begun was cut, unless its stream was
+// deleted.
+func (x *exchange) logCut(err error) {
+	if errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone) {
+		return
+	}
+	x.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "answer cut: the rest cannot be read",
+		slog.String("path", x.req.Path), slog.Any("error", err))
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -33,7 +34,7 @@ func codingOf(contentType string) coding {
 
 // load appends the stored bytes [from, to) to dst.
 func (c *Core) load(dst []byte, snap stream.Snapshot, from, to uint64) ([]byte, error) {
-	p := pages{blocks: c.store.Read(snap, from, to), left: to - from}
+	p := c.open(snap, from, to)
 	defer p.Close()
 	for {
 		b, err := p.Next()
@@ -96,7 +97,7 @@ func (c *Core) messageEnd(snap stream.Snapshot, from, end uint64) (uint64, error
 // skipMessages gives the position behind the n-th end of a message from pos on.
 // The error is io.EOF if there are fewer.
 func (c *Core) skipMessages(snap stream.Snapshot, pos, n uint64) (uint64, error) {
-	p := pages{blocks: c.store.Read(snap, pos, snap.Tail), left: snap.Tail - pos}
+	p := c.open(snap, pos, snap.Tail)
 	defer p.Close()
 	for {
 		b, err := p.Next()
@@ -139,7 +140,7 @@ func (c *Core) setPage(r *Response, snap stream.Snapshot, from, to uint64, code 
 		r.setBody(b)
 		return nil
 	}
-	p := &pages{blocks: c.store.Read(snap, from, to), left: n}
+	p := c.open(snap, from, to)
 	if code == jsonMessages {
 		p.left -= 2 // the last separator
 		p.closing = []byte{']'}
@@ -153,8 +154,15 @@ func (c *Core) setPage(r *Response, snap stream.Snapshot, from, to uint64, code 
 	return nil
 }
 
+// open starts a read of the stored bytes [from, to).
+func (c *Core) open(snap stream.Snapshot, from, to uint64) *pages {
+	return &pages{core: c, snap: snap, blocks: c.store.Read(snap, from, to), left: to - from}
+}
+
 // pages passes exactly left bytes of blocks on, then closing.
 type pages struct {
+	core    *Core
+	snap    stream.Snapshot
 	blocks  stream.Blocks
 	next    []byte // fetched but not passed on
 	left    uint64
@@ -169,11 +177,24 @@ func (p *pages) fetch() error {
 			err = fmt.Errorf("read blocks: %d bytes are missing: %w", p.left, io.ErrUnexpectedEOF)
 		}
 		if err != nil {
-			return err
+			return p.core.explain(p.snap, err)
 		}
 		p.next = b[:min(uint64(len(b)), p.left)]
 	}
 	return nil
+}
+
+// explain gives the reason of a failed read: a stream that was deleted since
+// the snapshot is gone, not broken.
+func (c *Core) explain(snap stream.Snapshot, err error) error {
+	now, gone := c.store.Stat(snap.Path, false)
+	switch {
+	case errors.Is(gone, stream.NotFound), errors.Is(gone, stream.Gone):
+		return gone
+	case gone == nil && now.ID != snap.ID:
+		return refuse(stream.NotFound, "the stream was deleted")
+	}
+	return err
 }
 
 func (p *pages) Next() ([]byte, error) {

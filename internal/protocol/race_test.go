@@ -113,11 +113,19 @@ func TestForkOfAChangingSource(t *testing.T) {
 func TestDeletedBeforeTheRead(t *testing.T) {
 	c, m := newMeddled(t)
 	remove := func() { c.do("DELETE a").want(204) }
-	for _, query := range []string{"", "?offset=-1&live=long-poll", "?offset=-1&live=sse"} {
-		c.do("PUT a", textType, "=x").want(201)
-		m.beforeRead = remove
-		c.do("GET a" + query).want(404)
+	replace := func() {
+		remove()
+		c.do("PUT a", jsonType).want(201)
 	}
+	for _, query := range []string{"", "?offset=-1&live=long-poll", "?offset=-1&live=sse"} {
+		for _, change := range []func(){remove, replace} {
+			c.do("DELETE a")
+			c.do("PUT a", textType, "=x").want(201)
+			m.beforeRead = change
+			c.do("GET a" + query).want(404)
+		}
+	}
+	c.do("DELETE a")
 	c.do("PUT a", textType, "=x").want(201)
 	l := c.open("GET a?offset=-1&live=sse")
 	l.next()

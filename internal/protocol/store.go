@@ -18,8 +18,8 @@ type Store interface {
 	Stat(path stream.Path, touch bool) (stream.Snapshot, error)
 
 	// Read gives the stored bytes [from, to) of the snapshot, to ≤ snap.Tail. The
-	// inherited data of a fork are stitched in. If the stream was deleted
-	// meanwhile, the blocks fail with stream.NotFound or stream.Gone.
+	// inherited data of a fork are stitched in. The blocks fail if the
+	// stream is deleted meanwhile.
 	Read(snap stream.Snapshot, from, to uint64) stream.Blocks
 
 	// Watch calls wake whenever the durable state of the stream changes: data,
