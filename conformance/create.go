@@ -72,8 +72,8 @@ func sameConfiguration(c *client) {
 	for _, tt := range tests {
 		c.sub(tt.name, func(c *client) {
 			p := c.path("same")
-			before := c.put(p, tt.type1, "x", tt.first...).is(201)
-			second := c.put(p, tt.type2, "x", tt.second...).is(tt.want)
+			before := c.put(p, tt.type1, "1", tt.first...).is(201)
+			second := c.put(p, tt.type2, "2", tt.second...).is(tt.want)
 			if tt.want == 200 {
 				second.header("Content-Type", tt.type1)
 			} else {

@@ -90,6 +90,7 @@ func forkEverywhere(c *client) {
 		c.add(f, text, "!")
 		c.get(f, fromStart).is(200).body(contents[i] + "!")
 		// A fork of the fork at the same place, and at its tail.
+		c.get(f, from(offset)).is(200).body("!")
 		g := c.path("grandchild")
 		c.put(g, text, "", c.fork(f, at(offset)...)...).is(201)
 		c.get(g, fromStart).is(200).body(contents[i])

@@ -64,7 +64,12 @@ func pollAppend(c *client) {
 			c.pause(settle)
 			next := c.add(p, ctype, `"new"`)
 			r := wait().is(200).header("Stream-Next-Offset", next).header("Stream-Up-To-Date", "true").header("Content-Type", ctype).
-				with("Stream-Cursor", "ETag").without("Stream-Closed")
+				with("Stream-Cursor", "Cache-Control").without("Stream-Closed")
+			if offset == fromNow {
+				r.header("Cache-Control", "no-store").without("ETag") // another answer for everyone who asks
+			} else {
+				r.with("ETag")
+			}
 			if ctype == jsonType {
 				c.same("messages", r.messages(), []string{`"new"`})
 			} else {
