@@ -15,8 +15,9 @@ import (
 const firstBuffer = 64 << 10
 
 // readBody reads the body, at most the core's MaxBody bytes. A body that breaks
-// off or stalls is an error, so nothing of it is ever appended. After an error the
-// read deadline stays: net/http may want to drain the rest.
+// off or stalls is an error, so nothing of it is ever appended. The read deadline
+// stays in place: after an error net/http may want to drain the rest, and after
+// the end it sets its own.
 func (x *exchange) readBody() ([]byte, error) {
 	x.reading = true
 	limit := x.core.Options().MaxBody
@@ -52,7 +53,6 @@ func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength >= 0 && int64(len(buf)) < x.r.ContentLength {
 		return nil, bodyError(io.ErrUnexpectedEOF)
 	}
-	_ = x.rc.SetReadDeadline(time.Time{})
 	x.drained = true
 	return buf, nil
 }

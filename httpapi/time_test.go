@@ -328,3 +328,24 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 }
+
+// A commit may take longer than a body may stall.
+func TestSlowCommitLeavesTheConnectionWell(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *piped) {
+		s.do(201, "PUT", "a", "", text)
+		s.store.Do(func() { s.store.Held = true })
+		c, r := s.dial()
+		fmt.Fprintf(c, "POST %sa HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: 1\r\n\r\nx", root, text)
+		time.Sleep(40 * time.Second)
+		s.store.Do(func() { s.store.Held = false })
+		s.store.Release()
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 204 {
+			t.Fatalf("%v %v", res, err)
+		}
+		begin := time.Now()
+		fmt.Fprintf(c, "GET %sa?offset=now&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n", root)
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 204 || time.Since(begin) != 30*time.Second {
+			t.Errorf("after %v: %v %v", time.Since(begin), res, err)
+		}
+	})
+}
