@@ -38,6 +38,19 @@ func (e *Engine) Stat(p stream.Path, touch bool) (stream.Snapshot, error) {
 	return l.snapshot(), nil
 }
 
+// InMemory reports whether a change of the stream at a path, and a read from a
+// position on, can do without the disk. It does not wait for a stream that is
+// being loaded. The answer is a hint.
+func (e *Engine) InMemory(p stream.Path, from uint64) bool {
+	s := e.table.peek(p)
+	if s == nil || !s.loaded.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.dead && s.pub != nil && s.pub.tail.start <= from
+}
+
 // Read gives the stored bytes of positions [from, to) of a snapshot, to being
 // at most its tail. Data that the stream inherits is stitched in. The blocks
 // fail if the stream ends meanwhile.
@@ -85,6 +98,10 @@ func (b *blocks) next(sp *stream.Span) ([]byte, error) {
 		if sp.From >= l.tail.start && !l.gone {
 			b.pieces = l.tail.read(b.pieces[:0], sp.From, sp.To, blockSize)
 			l.slot.mu.Unlock()
+			// A walk through the archive would go on from where it was left.
+			if err := b.closeChunks(); err != nil {
+				return nil, damaged(err)
+			}
 			return b.join()
 		}
 		limit = min(limit, l.tail.start)

@@ -82,7 +82,8 @@ func (r *recovery) place(p stream.Path, make func(*slot) *live) *live {
 	s := r.e.table.slot(p)
 	defer s.mu.Unlock()
 	l := make(s)
-	s.loaded, s.cur, s.pub = true, l, l
+	s.loaded.Store(true)
+	s.cur, s.pub = l, l
 	r.e.deadlines.add(l)
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	"durablestreams/internal/archive"
 	"durablestreams/stream"
@@ -14,11 +15,11 @@ type slot struct {
 	path stream.Path
 
 	mu     sync.Mutex
-	loaded bool
-	dead   bool  // no longer in the table: look the path up again
-	cur    *live // decided: the stream as the next change sees it
-	pub    *live // published: the stream as readers see it
-	ended  int   // streams that were here and that the archive still has
+	loaded atomic.Bool // set once, with mu; then mu is not held over loading
+	dead   bool        // no longer in the table: look the path up again
+	cur    *live       // decided: the stream as the next change sees it
+	pub    *live       // published: the stream as readers see it
+	ended  int         // streams that were here and that the archive still has
 }
 
 // live is a stream in memory. Its slot's mutex guards it.
@@ -90,6 +91,14 @@ func (t *table) slot(p stream.Path) *slot {
 	}
 }
 
+// peek gives the path's slot if there is one. It is not locked.
+func (t *table) peek(p stream.Path) *slot {
+	shard := &t.paths[maphash.String(t.seed, string(p))%tableShards]
+	shard.Lock()
+	defer shard.Unlock()
+	return shard.m[p]
+}
+
 // remove takes a locked slot out of the table.
 func (t *table) remove(s *slot) {
 	shard := &t.paths[maphash.String(t.seed, string(s.path))%tableShards]
@@ -124,7 +133,7 @@ func (t *table) removeID(id stream.ID) {
 // needs a release.
 func (e *Engine) acquire(p stream.Path) (*slot, error) {
 	s := e.table.slot(p)
-	if s.loaded {
+	if s.loaded.Load() {
 		return s, nil
 	}
 	l, err := e.load(s)
@@ -132,7 +141,8 @@ func (e *Engine) acquire(p stream.Path) (*slot, error) {
 		e.release(s)
 		return nil, &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
 	}
-	s.loaded, s.cur, s.pub = true, l, l
+	s.loaded.Store(true)
+	s.cur, s.pub = l, l
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -95,6 +96,20 @@ func (o *Op) Mode() Mode { return o.mode }
 // WantsBody reports whether the request's body counts. An adapter that is not
 // asked for it need not read it.
 func (o *Op) WantsBody() bool { return o.mode == Write && o.remove == nil && o.req.mayHaveBody() }
+
+// Immediate reports whether the operation's next call (Read, Submit, or the first
+// Step of its feed) can do without the disk. Creations and deletions never can:
+// they look for streams that need not be in memory.
+func (o *Op) Immediate() bool {
+	if o.create != nil || o.remove != nil {
+		return false
+	}
+	from := o.from.offset.Pos
+	if o.mode == Write || o.head || o.from.now {
+		from = math.MaxUint64
+	}
+	return o.core.store.InMemory(o.path, from)
+}
 
 // Begin checks the head of a request: the method, then the path, then headers
 // and parameters. It gives either an operation or the answer. A request that is

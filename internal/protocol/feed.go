@@ -53,6 +53,14 @@ type Action struct {
 // have something to give; it must not block and must not step the feed itself.
 func (o *Op) Open(wake func()) *Feed { return &Feed{op: o, wake: wake} }
 
+// Immediate reports whether the next step can do without the disk.
+func (f *Feed) Immediate() bool {
+	if !f.begun {
+		return f.op.Immediate()
+	}
+	return f.op.core.store.InMemory(f.op.path, f.pos)
+}
+
 // Close ends the feed's watch. It is idempotent.
 func (f *Feed) Close() {
 	f.over = true

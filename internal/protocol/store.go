@@ -8,14 +8,19 @@ import "durablestreams/stream"
 type Store interface {
 	// Apply decides cmd at once and calls done.Complete exactly once when the
 	// outcome is durable, possibly before Apply returns. It never blocks on the
-	// disk for a stream in memory. The command and its data belong to the store
-	// until then; the data are not changed afterwards either.
+	// disk for a stream in memory. The command belongs to the store until then;
+	// the body's data are not needed any more when Apply returns.
 	Apply(cmd stream.Command, done stream.Completion)
 
 	// Stat gives the durable state of a stream. With touch it counts as a read
 	// and renews a sliding lifetime. Errors: stream.NotFound, stream.Gone, and
 	// those of the disk.
 	Stat(path stream.Path, touch bool) (stream.Snapshot, error)
+
+	// InMemory reports whether the stream at the path, and what a read from a
+	// position on gives, can be had without the disk. It never waits for the
+	// disk itself. The answer is a hint: it may be different a moment later.
+	InMemory(path stream.Path, from uint64) bool
 
 	// Read gives the stored bytes [from, to) of the snapshot, to ≤ snap.Tail. The
 	// inherited data of a fork are stitched in. The blocks fail if the

@@ -280,3 +280,6 @@ func (s *Store) Watch(snap stream.Snapshot, wake func()) (stop func()) {
 		}
 	}
 }
+
+// InMemory is always true: there is no disk.
+func (s *Store) InMemory(stream.Path, uint64) bool { return true }
