@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"strconv"
 	"time"
 )
@@ -9,7 +8,7 @@ import (
 // errorPause keeps a refused connection from asking again at full speed.
 const errorPause = 10 * time.Millisecond
 
-// appendTask appends records over one connection.
+// appendTask appends records over one connection, or creates streams that hold one.
 type appendTask struct {
 	run    *appendRun
 	tally  *tally
@@ -30,6 +29,7 @@ type appendRun struct {
 	format    *format
 	layout    layout
 	producers bool
+	creates   bool   // PUT a stream of its own for each record
 	head      string // from after the path to the end, or to the producer's number
 }
 
@@ -44,9 +44,22 @@ func newAppendRun(b *bed, kind string, f *format, l layout, producers bool) *app
 	return r
 }
 
+// good tells whether a status says that a record is now in its stream. A stream that
+// was there before is not what a create asked for.
+func (r *appendRun) good(status int) bool {
+	if r.creates {
+		return status == 201
+	}
+	return status == 204 || status == 200
+}
+
 // request writes one append. A connection's producer counts on each stream apart.
 func (r *appendRun) request(buf []byte, conn int, seq int64) []byte {
-	buf = append(buf, "POST "...)
+	method := "POST "
+	if r.creates {
+		method = "PUT "
+	}
+	buf = append(buf, method...)
 	buf = r.bed.appendPath(buf, r.kind, r.layout.streamOf(conn, seq))
 	buf = append(buf, r.head...)
 	if r.producers {
@@ -80,7 +93,7 @@ func (t *appendTask) next(now int64, buf []byte) ([]byte, move) {
 func (t *appendTask) body(int64, *response, []byte) {}
 
 func (t *appendTask) done(now int64, r *response) {
-	if r.status != 204 && r.status != 200 {
+	if !t.run.good(r.status) {
 		t.bad(now, statusName(r.status), outcomeOf(r.status), r.status == 429 || r.status >= 500)
 		return
 	}
@@ -91,9 +104,7 @@ func (t *appendTask) done(now int64, r *response) {
 	if t.run.producers && r.status == 204 {
 		t.tally.duplicates++
 	}
-	t.tally.good++
-	t.tally.last = now
-	t.tally.latency.record(now - t.start)
+	t.tally.success(now, t.start)
 }
 
 func (t *appendTask) failed(now int64, err error) { t.bad(now, errorName(err), doubtful, true) }
@@ -125,10 +136,4 @@ func (r *appendRun) writers(ledgers []ledger, tallies []*tally) (all []*appendTa
 		return t
 	})
 	return all, groups
-}
-
-// runAppend is the scenario of that name.
-func runAppend(ctx context.Context, b *bed) ([]Result, error) {
-	res, err := b.appends(ctx, "append", b.opts.Streams)
-	return []Result{res}, err
 }

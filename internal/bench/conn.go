@@ -33,7 +33,8 @@ const (
 type task interface {
 	// next is asked when no request is under way. To send, it appends one to buf.
 	next(now int64, buf []byte) ([]byte, move)
-	// body takes a piece of the answer, valid during the call only.
+	// body takes a piece of the answer, valid during the call only. The first one is
+	// empty and tells that the head is complete and a body follows.
 	body(now int64, r *response, piece []byte)
 	// done is told that the answer is complete.
 	done(now int64, r *response)
@@ -81,12 +82,13 @@ func (c *conn) take(now int64, p []byte) error {
 		if !c.busy {
 			return errUnsolicited
 		}
+		state := c.resp.state
 		n, piece, err := c.resp.feed(p)
 		if err != nil {
 			return err
 		}
 		p = p[n:]
-		if len(piece) > 0 {
+		if len(piece) > 0 || state == inHead && c.resp.state != inHead && c.resp.state != complete {
 			c.task.body(now, &c.resp, piece)
 		}
 		if c.resp.state == complete {

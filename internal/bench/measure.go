@@ -53,7 +53,7 @@ func (b *bed) measure(ctx context.Context, m *measured) (Result, error) {
 	total := sum(m.tallies)
 	res.fill(total, warm, start)
 	res.Reconnects, res.Unsolicited = m.pool.reconnects.Load(), m.pool.unsolicited.Load()
-	res.Own = Cost(Cost{used.user, used.system})
+	res.Own = Cost{used.user, used.system}
 	if b.pid != 0 {
 		cpu := after.cpu.less(before.cpu)
 		if b.pid == os.Getpid() { // the yardstick serves from this process: all but the loops
@@ -69,10 +69,10 @@ func (b *bed) measure(ctx context.Context, m *measured) (Result, error) {
 
 // phase runs all tasks for a time.
 func (b *bed) phase(ctx context.Context, m *measured, d time.Duration, limit int64) (usage, error) {
-	for _, t := range m.tallies {
-		t.reset()
-	}
 	now := m.pool.now()
+	for _, t := range m.tallies {
+		t.reset(now)
+	}
 	ph := &phase{start: now, end: now + int64(d), limit: limit}
 	if m.pace > 0 {
 		ph.interval = float64(time.Second) * float64(m.conns) / m.pace
@@ -85,6 +85,7 @@ func (b *bed) phase(ctx context.Context, m *measured, d time.Duration, limit int
 func (r *Result) fill(total, warm *tally, start int64) {
 	r.Count, r.Bytes = total.good, total.bytes
 	r.Latency, r.Lateness = total.latency.quantiles(), total.lateness.quantiles()
+	r.start = start
 	r.Elapsed = time.Duration(max(total.last-start, 1))
 	r.Unsent = total.unsent
 	r.Duplicates = total.duplicates + warm.duplicates
@@ -112,42 +113,4 @@ func (b *bed) probe(q *Quantiles) (err error) {
 		*q, err = probeSync(b.opts.SyncDir)
 	}
 	return err
-}
-
-// appends measures appends over a number of streams: set up, measure, read back.
-func (b *bed) appends(ctx context.Context, name string, streams int) (Result, error) {
-	f := newFormat(b.run, b.opts.Size, b.opts.JSON)
-	l := layout{conns: b.opts.Connections, streams: streams}
-	if err := b.create(ctx, name, streams, f.contentType()); err != nil {
-		return Result{}, err
-	}
-	ledgers := make([]ledger, l.conns)
-	res, err := b.write(ctx, name, newAppendRun(b, name, f, l, b.opts.Producers), ledgers)
-	if err != nil {
-		return res, err
-	}
-	res.Verify, err = b.readBack(ctx, &source{kind: name, count: streams, format: f, layout: l, ledgers: ledgers})
-	if err != nil {
-		return res, err
-	}
-	return res, b.remove(ctx, name, streams)
-}
-
-// write measures the writers of an append run.
-func (b *bed) write(ctx context.Context, name string, r *appendRun, ledgers []ledger) (Result, error) {
-	tallies := b.tallies()
-	all, groups := r.writers(ledgers, tallies)
-	p := newPool(b.addr, &b.opts, b.clock, groups)
-	defer p.close()
-	if err := p.connect(ctx); err != nil {
-		return Result{}, err
-	}
-	return b.measure(ctx, &measured{
-		name: name, unit: "appends", pool: p, tallies: tallies, pace: b.opts.Rate, conns: r.layout.conns,
-		enter: func(ph *phase) {
-			for _, t := range all {
-				t.pace.enter(ph)
-			}
-		},
-	})
 }

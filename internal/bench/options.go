@@ -23,9 +23,10 @@ type Options struct {
 	URL      string // of the stream root, without a stream's path; DefaultURL if empty
 	PID      int    // the server's process, for CPU and memory; unknown if 0
 
-	Compare    string // a second server's URL: both are measured in turn
-	ComparePID int
-	Rounds     int // how often each server is measured; 1, with Compare 3
+	Compare      string // a second server's URL: both are measured in turn
+	ComparePID   int
+	ComparePlain bool // as Plain, of the second URL
+	Rounds       int  // how often each server is measured; 1, with Compare 3
 
 	Connections int           // connections that write, create or read; 16
 	Streams     int           // streams in use; as many as connections
@@ -34,7 +35,7 @@ type Options struct {
 	Rate        float64       // requests a second in all, sent when due; 0 is as fast as answers come. Live scenarios: 50
 	Duration    time.Duration // of the measured phase; 5 s
 	Warmup      time.Duration // before it; 500 ms. Negative: none
-	Requests    int64         // bound of requests in the measured phase; create and catchup: how many at least are not needed. 0: no bound
+	Requests    int64         // bound of requests in the measured phase, of whole reads per connection in catchup; 0: none
 	Timeout     time.Duration // for one answer; 10 s
 
 	Size      int   // bytes of one append's body; 256
@@ -81,6 +82,7 @@ func (o Options) withDefaults() Options {
 	switch o.Scenario {
 	case "fanout", "longpoll", "idle":
 		fill(&o.Subscribers, 100)
+		o.Connections, o.Streams, o.Loops, o.JSON = 1, 1, 1, true // one writer, one thread, one clock
 		if o.Rate == 0 {
 			o.Rate = 50
 		}
@@ -115,12 +117,14 @@ func (o Options) Validate() error {
 		}
 	}
 	least := minBytes
-	if o.JSON || o.Scenario == "fanout" || o.Scenario == "longpoll" {
+	if o.JSON {
 		least = minJSON
 	}
 	bad(o.Size < least || o.Size > 16<<20, "size %d: must be %d to 16777216", o.Size, least)
 	bad(o.Connections < 1 || o.Connections >= maxConnections, "connections %d: must be 1 to %d", o.Connections, maxConnections-1)
 	bad(o.Subscribers < 0 || o.Subscribers > maxConnections, "subscribers %d: must be 0 to %d", o.Subscribers, maxConnections)
+	deliveries := o.Rate * o.Duration.Seconds() * float64(o.Subscribers)
+	bad(o.Scenario != "mixed" && deliveries > 1e8, "%.0f deliveries: must be at most 100 million", deliveries)
 	for _, n := range append([]int{o.Streams}, o.Counts...) {
 		bad(n < 1 || n > 10_000_000, "streams %d: must be 1 to 10000000", n)
 	}
@@ -131,6 +135,7 @@ func (o Options) Validate() error {
 	bad(o.ReadSize < 1<<10 || o.ReadSize > 1<<40, "read size %d: must be 1 KiB to 1 TiB", o.ReadSize)
 	bad(o.Loops < 1 || o.Loops > 64, "loops %d: must be 1 to 64", o.Loops)
 	bad(o.Rounds < 1 || o.Rounds > 100, "rounds %d: must be 1 to 100", o.Rounds)
+	bad((o.Plain || o.ComparePlain) && o.Scenario != "catchup", "a plain file can only be read: scenario catchup")
 	bad(o.Requests < 0, "requests %d: must not be negative", o.Requests)
 	return errors.Join(errs...)
 }

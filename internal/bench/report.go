@@ -60,7 +60,10 @@ type Result struct {
 	Disk    *Disk         `json:"disk,omitempty"`
 	Verify  *Verification `json:"verification,omitempty"`
 	Metrics []Metric      `json:"metrics,omitempty"`
+	Samples []Sample      `json:"samples,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
+
+	start int64 // of the phase, by the bed's clock
 }
 
 // Cost is CPU time, the kernel's part apart.

@@ -13,7 +13,16 @@ type scenario func(context.Context, *bed) ([]Result, error)
 
 // scenarios maps names to what they do.
 var scenarios = map[string]scenario{
-	"append": runAppend,
+	"append":    runAppend,
+	"create":    runCreate,
+	"catchup":   runCatchup,
+	"fanout":    runFanout,
+	"longpoll":  runLongPoll,
+	"idle":      runIdle,
+	"mixed":     runMixed,
+	"sustained": runSustained,
+	"streams":   runStreams,
+	"null":      runNull,
 }
 
 // Run measures what the options say and prints it. The error wraps [ErrFailed] when a
@@ -25,18 +34,14 @@ func Run(ctx context.Context, opts Options, out io.Writer) (Report, error) {
 	}
 	opts = opts.withDefaults()
 	report := Report{Scenario: opts.Scenario, Started: time.Now(), Options: opts.summary()}
-	type side struct {
-		url string
-		pid int
-	}
-	sides := []side{{opts.URL, opts.PID}}
+	sides := []side{{opts.URL, opts.PID, opts.Plain}}
 	if opts.Compare != "" {
-		sides = append(sides, side{opts.Compare, opts.ComparePID})
+		sides = append(sides, side{opts.Compare, opts.ComparePID, opts.ComparePlain})
 	}
 	var failures []error
 	for round := range opts.Rounds {
 		for _, s := range sides {
-			results, err := one(ctx, opts, s.url, s.pid)
+			results, err := one(ctx, opts, s)
 			if err != nil {
 				return report, fmt.Errorf("%s at %s: %w", opts.Scenario, s.url, err)
 			}
@@ -53,12 +58,20 @@ func Run(ctx context.Context, opts Options, out io.Writer) (Report, error) {
 	return report, errors.Join(append(failures, report.write(out, opts.Format))...)
 }
 
+// side is one of the servers to measure.
+type side struct {
+	url   string
+	pid   int
+	plain bool
+}
+
 // one runs the scenario once against one server.
-func one(ctx context.Context, opts Options, url string, pid int) ([]Result, error) {
-	b, err := newBed(ctx, opts, url, pid)
+func one(ctx context.Context, opts Options, s side) ([]Result, error) {
+	b, err := newBed(ctx, opts, s.url, s.pid)
 	if err != nil {
 		return nil, err
 	}
+	b.plain = s.plain
 	return scenarios[opts.Scenario](ctx, b)
 }
 

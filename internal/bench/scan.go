@@ -5,6 +5,12 @@ import (
 	"fmt"
 )
 
+// sink takes what a scan finds.
+type sink interface {
+	record(conn int, seq int64)
+	alien(what string)
+}
+
 // scan cuts a stream's bytes, which come in pieces of any size, into records.
 type scan struct {
 	format  *format
@@ -31,8 +37,8 @@ func (s *scan) reset() {
 	s.carry, s.state, s.broken = s.carry[:0], beforeArray, false
 }
 
-// write takes a piece and gives every record in it to the check.
-func (s *scan) write(p []byte, c *check) {
+// write takes a piece and gives every record in it to the sink.
+func (s *scan) write(p []byte, c sink) {
 	for len(p) > 0 && !s.broken {
 		if s.format.json && s.state != inValue {
 			p = s.separator(p, c)
@@ -43,7 +49,7 @@ func (s *scan) write(p []byte, c *check) {
 }
 
 // piece takes bytes of a record.
-func (s *scan) piece(p []byte, c *check) []byte {
+func (s *scan) piece(p []byte, c sink) []byte {
 	n := min(s.format.size-len(s.carry), len(p))
 	full := n == s.format.size-len(s.carry)
 	if s.format.json { // white space may have been added
@@ -72,7 +78,7 @@ func (s *scan) piece(p []byte, c *check) []byte {
 }
 
 // finish takes a whole record.
-func (s *scan) finish(record []byte, c *check) {
+func (s *scan) finish(record []byte, c sink) {
 	s.state = afterValue
 	if s.format.json && len(record) != s.format.size {
 		record = bytes.Join(bytes.Fields(record), nil)
@@ -87,7 +93,7 @@ func (s *scan) finish(record []byte, c *check) {
 }
 
 // separator takes what stands between JSON values.
-func (s *scan) separator(p []byte, c *check) []byte {
+func (s *scan) separator(p []byte, c sink) []byte {
 	switch b := p[0]; {
 	case b == ' ' || b == '\t' || b == '\r' || b == '\n':
 	case b == '[' && s.state == beforeArray:
@@ -107,7 +113,7 @@ func (s *scan) separator(p []byte, c *check) []byte {
 }
 
 // endPage tells that an answer is complete. A JSON page is a whole array.
-func (s *scan) endPage(c *check) {
+func (s *scan) endPage(c sink) {
 	if s.broken || !s.format.json {
 		return
 	}
@@ -118,13 +124,13 @@ func (s *scan) endPage(c *check) {
 }
 
 // end tells that the stream is read to its end.
-func (s *scan) end(c *check) {
+func (s *scan) end(c sink) {
 	if !s.broken && len(s.carry) > 0 {
 		s.alien(fmt.Sprintf("%d bytes that are no whole record: %.40q", len(s.carry), s.carry), c)
 	}
 }
 
-func (s *scan) alien(what string, c *check) {
+func (s *scan) alien(what string, c sink) {
 	s.broken = true
 	c.alien(what)
 }

@@ -22,6 +22,24 @@ type tally struct {
 	unsent     int64 // requests that were due and never sent
 	last       int64 // when the last good answer was complete
 	errors     map[string]int64
+
+	slice  int64   // width of the slices of time, 0 for none; kept by reset
+	origin int64   // start of the first
+	slices []int64 // good answers in each
+}
+
+// success counts a good answer.
+func (t *tally) success(now, start int64) {
+	t.good++
+	t.last = now
+	t.latency.record(now - start)
+	if t.slice > 0 {
+		i := int((now - t.origin) / t.slice)
+		for len(t.slices) <= i {
+			t.slices = append(t.slices, 0)
+		}
+		t.slices[i]++
+	}
 }
 
 // fail counts something that went wrong, by name.
@@ -41,6 +59,12 @@ func (t *tally) add(o *tally) {
 	t.retries += o.retries
 	t.unsent += o.unsent
 	t.last = max(t.last, o.last)
+	for i, n := range o.slices {
+		for len(t.slices) <= i {
+			t.slices = append(t.slices, 0)
+		}
+		t.slices[i] += n
+	}
 	for what, n := range o.errors {
 		if t.errors == nil {
 			t.errors = map[string]int64{}
@@ -49,8 +73,8 @@ func (t *tally) add(o *tally) {
 	}
 }
 
-// reset makes ready for the next phase.
-func (t *tally) reset() { *t = tally{} }
+// reset makes ready for a phase that begins now.
+func (t *tally) reset(now int64) { *t = tally{slice: t.slice, origin: now} }
 
 // sum puts the tallies of all groups together.
 func sum(tallies []*tally) *tally {

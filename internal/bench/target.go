@@ -15,6 +15,7 @@ type bed struct {
 	opts  Options
 	url   string
 	pid   int
+	plain bool   // the URL is a file
 	addr  string // IP address and port
 	host  string // for the Host field
 	path  string // of the stream root
