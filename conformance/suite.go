@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,8 @@ type Options struct {
 	// LooseErrors looks at the status of a refusal only, not at its body and caching:
 	// for servers that are not this project's.
 	LooseErrors bool
+	// Topics names the parts to run, such as "create" or "browser". Empty means all.
+	Topics []string
 	// Long also runs what needs more than half a minute of real time.
 	Long bool
 }
@@ -108,6 +111,9 @@ func Run(t *testing.T, o Options) {
 	var lone []topic
 	var running sync.WaitGroup
 	for _, topic := range s.topics() {
+		if len(o.Topics) > 0 && !slices.Contains(o.Topics, topic.name) {
+			continue
+		}
 		if topic.lone {
 			lone = append(lone, topic)
 			continue

@@ -29,6 +29,17 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestAllowedOrigins runs the browser part against a server with an allow-list.
+func TestAllowedOrigins(t *testing.T) {
+	s := startServer(t, buildServer(t, raceEnabled), "--in-memory", "--cors-origins", "https://a.example,https://b.example")
+	conformance.Run(t, conformance.Options{
+		BaseURL:        s.origin(),
+		StreamPath:     s.Streams.Path,
+		AllowedOrigins: []string{"https://a.example", "https://b.example"},
+		Topics:         []string{"browser"},
+	})
+}
+
 // TestAnyServer runs the suite against the server whose stream URL is in
 // DS_CONFORMANCE_URL, for instance http://127.0.0.1:8642/durable-streams/v1/stream.
 // DS_CONFORMANCE_POLL is that server's long-poll timeout, such as 3s. With
