@@ -1,0 +1,410 @@
+package fastpath
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"durablestreams/internal/protocol"
+	"durablestreams/stream"
+)
+
+// state is what a connection is doing.
+type state uint8
+
+const (
+	reading state = iota // waiting for a request, or for the rest of one
+	busy                 // the committer or a worker has the request
+	live                 // a feed waits for its stream
+	lent                 // a worker is sending the answer itself
+	closed
+)
+
+// conn is a connection. It belongs to its loop but for what a worker has been
+// given.
+type conn struct {
+	fd    int
+	loop  *loop
+	state state
+
+	readable bool // there may be something to read
+	half     bool // the peer sends nothing more
+	broken   bool // the connection is dead
+	closes   bool // to be closed after the answer
+
+	in  []byte // read but not used
+	out []byte // to be written as soon as the peer takes it
+
+	head     *head // of the request being handled, and the last one while the connection is busy
+	req      protocol.Request
+	op       *protocol.Op
+	feed     *protocol.Feed
+	chunked  bool // the answer's body is chunked
+	job      *job
+	deadline int64 // Unix nanoseconds; 0: none
+	timer    timer
+	ended    func() // the connection has left the fast path
+}
+
+// advance does whatever can be done now.
+func (c *conn) advance() {
+	for c.state == reading && len(c.out) == 0 {
+		if len(c.in) > 0 && c.request(c.in, true) {
+			continue
+		}
+		if c.state != reading || len(c.out) > 0 || !c.read() {
+			break
+		}
+	}
+	if c.state != closed && c.broken && c.state != lent && (c.state != busy || c.feed != nil) {
+		c.close()
+	}
+	if c.state == live && c.half {
+		c.close()
+	}
+}
+
+// read takes what the peer has sent; false if there is nothing to go on with.
+func (c *conn) read() bool {
+	if !c.readable {
+		return false
+	}
+	buf := c.loop.rbuf
+	n, err := unix.Read(c.fd, buf)
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		c.readable = false
+		return false
+	case errors.Is(err, unix.EINTR):
+		return true
+	case err != nil:
+		c.close()
+		return false
+	case n == 0:
+		c.endOfInput()
+		return false
+	}
+	if n < len(buf) && !c.half && !c.broken {
+		c.readable = false // an edge tells of more
+	}
+	if len(c.in) > 0 {
+		c.in = append(c.in, buf[:n]...)
+		return true // advance looks at it
+	}
+	if !c.request(buf[:n], false) && c.state == reading {
+		c.keep(buf[:n])
+		return c.readable
+	}
+	return true
+}
+
+// keep stores bytes of an incomplete request.
+func (c *conn) keep(b []byte) {
+	c.in = append(c.in, b...)
+}
+
+// endOfInput handles the peer's end of sending.
+func (c *conn) endOfInput() {
+	if len(c.in) == 0 || headEnd(c.in) == 0 {
+		c.close()
+		return
+	}
+	// A body broke off. The peer may still read the answer.
+	c.closes = true
+	c.refuse(&stream.Error{Kind: stream.IncompleteBody, Message: "the body broke off"})
+}
+
+// request handles the request at the beginning of b, if it is complete, and
+// keeps what follows. kept says that b is c.in.
+func (c *conn) request(b []byte, kept bool) bool {
+	n := headEnd(b)
+	if n == 0 {
+		if len(b) > maxHead || !mayBePlain(b) {
+			c.handOver(b)
+			return c.state != closed
+		}
+		c.expect(c.loop.srv.opts.HeaderTimeout)
+		return false
+	}
+	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody {
+		c.handOver(b)
+		return c.state != closed
+	}
+	end := n + int(c.head.contentLength)
+	if len(b) < end {
+		c.expect(c.loop.srv.opts.StallTimeout)
+		return false
+	}
+	rest := b[end:]
+	if !kept && len(rest) > 0 {
+		c.keep(rest)
+	}
+	c.begin(b[n:end:end])
+	if kept && c.state != closed {
+		c.in = append(c.in[:0], rest...)
+		if len(c.in) == 0 {
+			c.in = nil
+		}
+	}
+	return true
+}
+
+// parse reads a head. One that is the same as the last one, which is the usual
+// case for a writer, is not read again.
+func (c *conn) parse(b []byte) bool {
+	if c.head != nil && string(b) == c.head.text {
+		return true
+	}
+	h := c.head
+	if h == nil {
+		h = &head{}
+	}
+	c.head = nil
+	if h.parse(string(b)) != plain {
+		return false
+	}
+	c.head = h
+	c.req = protocol.Request{Method: h.method, Path: h.path, Query: h.query, Host: h.host, Header: h,
+		ContentLength: h.contentLength}
+	return true
+}
+
+// begin starts the request. The body is only good during the call.
+func (c *conn) begin(body []byte) {
+	c.deadline = 0
+	op, res := c.loop.srv.core.Begin(&c.req)
+	if op == nil {
+		c.answer(res)
+		return
+	}
+	c.op = op
+	switch {
+	case op.Mode() == protocol.Live:
+		c.openFeed()
+	case !op.Immediate():
+		c.work(&job{body: append([]byte(nil), body...)})
+	case op.Mode() == protocol.Read:
+		c.answer(op.Read())
+	default:
+		c.submit(body)
+	}
+}
+
+// submit hands a write to the store.
+func (c *conn) submit(body []byte) {
+	c.state = busy
+	c.op.Submit(body, c.answered)
+}
+
+// answered is called by the committer, or at once.
+func (c *conn) answered() { c.loop.post(message{c, answered}) }
+
+// message handles what another goroutine has to say.
+func (c *conn) message(w what) {
+	if w == accepted {
+		c.accepted()
+		return
+	}
+	if c.state == closed {
+		if w == prepared {
+			c.job.discard()
+			if c.feed != nil {
+				c.feed.Close()
+			}
+		}
+		return
+	}
+	switch w {
+	case answered:
+		c.state = reading
+		c.answer(c.op.Response())
+	case prepared:
+		c.prepared()
+	case woken:
+		if c.state == live && len(c.out) == 0 {
+			c.step()
+		}
+	}
+	c.advance()
+}
+
+func (c *conn) accepted() {
+	l := c.loop
+	l.srv.accepting.Add(-1)
+	l.conns[int32(c.fd)] = c
+	if l.srv.ending.Load() {
+		c.close()
+		return
+	}
+	ev := unix.EpollEvent{Fd: int32(c.fd),
+		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET}
+	if err := unix.EpollCtl(l.epfd, unix.EPOLL_CTL_ADD, c.fd, &ev); err != nil {
+		c.close()
+		return
+	}
+	c.expect(l.srv.opts.HeaderTimeout)
+}
+
+// answer sends an answer and makes ready for the next request.
+func (c *conn) answer(r *protocol.Response) {
+	if r.Rest != nil {
+		c.lend(r)
+		return
+	}
+	l := c.loop
+	if l.srv.ending.Load() {
+		c.closes = true
+	}
+	l.wbuf = appendHead(l.wbuf[:0], r, c.req.Method, l.dateField(), c.closes)
+	if r.HasBody(c.req.Method) {
+		l.wbuf = append(l.wbuf, r.Body...)
+	}
+	c.op = nil
+	c.write(l.wbuf)
+	c.answerDone()
+}
+
+// answerDone makes ready for the next request once the answer is on its way.
+func (c *conn) answerDone() {
+	if c.state == closed {
+		return
+	}
+	c.state = reading
+	if len(c.out) == 0 {
+		if c.closes {
+			c.close()
+			return
+		}
+		c.expect(c.loop.srv.opts.IdleTimeout)
+	}
+}
+
+// refuse answers a request that is not complete and ends the connection.
+func (c *conn) refuse(err error) {
+	c.in = nil
+	if c.head == nil {
+		c.close()
+		return
+	}
+	c.closes = true
+	c.answer(c.loop.srv.core.Refuse(&c.req, err))
+}
+
+// write sends b as far as the peer takes it and keeps the rest.
+func (c *conn) write(b []byte) {
+	if len(c.out) > 0 {
+		c.out = append(c.out, b...)
+		return
+	}
+	for len(b) > 0 {
+		n, err := unix.Write(c.fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			c.out = append([]byte(nil), b...)
+			c.expect(c.loop.srv.opts.StallTimeout)
+			return
+		case err != nil:
+			c.close()
+			return
+		}
+		b = b[n:]
+	}
+}
+
+// flush sends what is waiting.
+func (c *conn) flush() {
+	if len(c.out) == 0 || c.state == closed || c.state == lent {
+		return
+	}
+	n, err := unix.Write(c.fd, c.out)
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return
+	case err != nil:
+		c.close()
+		return
+	}
+	c.expect(c.loop.srv.opts.StallTimeout)
+	if c.out = c.out[n:]; len(c.out) > 0 {
+		return
+	}
+	c.out = nil
+	if c.state == live {
+		c.step()
+		return
+	}
+	if c.state == reading {
+		c.answerDone()
+	}
+}
+
+// expect bounds the time until the next progress.
+func (c *conn) expect(d time.Duration) { c.until(c.loop.now.Add(d)) }
+
+func (c *conn) until(t time.Time) {
+	c.deadline = t.UnixNano()
+	c.loop.timers.set(c, c.deadline)
+}
+
+// timeout handles a deadline that may have moved on.
+func (c *conn) timeout() {
+	switch {
+	case c.state == closed || c.deadline == 0:
+		return
+	case c.deadline > c.loop.now.UnixNano():
+		c.loop.timers.set(c, c.deadline)
+		return
+	case c.state == live && len(c.out) == 0:
+		c.step()
+	case c.state == reading && len(c.out) == 0 && len(c.in) > 0 && headEnd(c.in) > 0:
+		c.refuse(&stream.Error{Kind: protocol.BodyTimeout, Message: "the body made no progress for too long"})
+	case c.state == busy || c.state == lent:
+		return
+	default:
+		c.close()
+	}
+	c.advance()
+}
+
+// drain ends the connection as soon as the request in hand is answered.
+func (c *conn) drain() {
+	switch {
+	case c.state == live && len(c.out) == 0:
+		c.closes = true
+		c.step()
+	case c.state == reading && len(c.out) == 0 && len(c.in) == 0:
+		c.close()
+	default:
+		c.closes = true
+	}
+}
+
+// close ends the connection. A worker or the committer that still has its
+// request finds it closed.
+func (c *conn) close() {
+	if c.state == closed {
+		return
+	}
+	if c.feed != nil {
+		if c.state != busy { // else the worker steps it; prepared closes it
+			c.feed.Close()
+		}
+	}
+	_ = unix.Close(c.fd)
+	c.forget()
+}
+
+// forget takes the connection out of its loop.
+func (c *conn) forget() {
+	c.state = closed
+	c.loop.timers.remove(c)
+	delete(c.loop.conns, int32(c.fd))
+	c.in, c.out, c.head, c.op = nil, nil, nil, nil
+	c.loop.srv.open.Add(-1)
+	if c.ended != nil {
+		c.ended()
+	}
+}

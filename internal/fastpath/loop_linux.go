@@ -1,0 +1,211 @@
+package fastpath
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop is one event loop. Its fields belong to its goroutine but for the inbox.
+type loop struct {
+	srv    *Server
+	epfd   int
+	wakefd int
+
+	conns  map[int32]*conn
+	timers timers
+	rbuf   []byte // what the last read brought
+	wbuf   []byte // the answer being written
+	date   []byte
+	dateAt int64 // second that date tells
+	now    time.Time
+
+	inbox inbox
+}
+
+// inbox is how other goroutines reach a loop.
+type inbox struct {
+	mu       sync.Mutex
+	list     []message
+	sleeping atomic.Bool // the loop waits for events, or is about to
+}
+
+// message says that something concerns c.
+type message struct {
+	c    *conn
+	what what
+}
+
+type what uint8
+
+const (
+	accepted what = iota + 1
+	answered      // a write is done
+	prepared      // a worker is done
+	woken         // a feed may have something
+	drain         // c is nil: connections are to end
+	cut           // c is nil: connections end now
+)
+
+// rbufSize is the most that one read takes.
+const rbufSize = 64 << 10
+
+func newLoop(srv *Server) (*loop, error) {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll: %w", err)
+	}
+	wakefd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create eventfd: %w", err), unix.Close(epfd))
+	}
+	l := &loop{srv: srv, epfd: epfd, wakefd: wakefd, conns: map[int32]*conn{}, rbuf: make([]byte, rbufSize)}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wakefd)}
+	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, wakefd, &ev); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch eventfd: %w", err), l.closeFiles())
+	}
+	return l, nil
+}
+
+func (l *loop) closeFiles() error { return errors.Join(unix.Close(l.epfd), unix.Close(l.wakefd)) }
+
+// post puts a message into the inbox. It never blocks for long and may be called
+// from any goroutine.
+func (l *loop) post(m message) {
+	l.inbox.mu.Lock()
+	l.inbox.list = append(l.inbox.list, m)
+	l.inbox.mu.Unlock()
+	if l.inbox.sleeping.CompareAndSwap(true, false) {
+		var one [8]byte
+		binary.NativeEndian.PutUint64(one[:], 1)
+		// It can only fail when the counter is full, and then the loop wakes.
+		_, _ = unix.Write(l.wakefd, one[:])
+	}
+}
+
+// run handles events until the server has ended and every connection is closed.
+func (l *loop) run() {
+	events := make([]unix.EpollEvent, 256)
+	var spare []message
+	for {
+		n, err := l.wait(events)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			l.srv.opts.Logger.Error("event loop ended", "err", err)
+			return
+		}
+		l.now = time.Now()
+		for i := range max(n, 0) {
+			l.event(&events[i])
+		}
+		spare = l.messages(spare)
+		l.expire()
+		if l.srv.ending.Load() && len(l.conns) == 0 && l.srv.accepting.Load() == 0 {
+			return
+		}
+	}
+}
+
+// wait blocks until there is an event, a message or a deadline.
+func (l *loop) wait(events []unix.EpollEvent) (int, error) {
+	l.inbox.sleeping.Store(true)
+	timeout := -1
+	if at, ok := l.timers.next(); ok {
+		timeout = int(max(0, min((at-time.Now().UnixNano()+int64(time.Millisecond)-1)/int64(time.Millisecond), 60_000)))
+	}
+	l.inbox.mu.Lock()
+	if len(l.inbox.list) > 0 {
+		timeout = 0
+	}
+	l.inbox.mu.Unlock()
+	n, err := unix.EpollWait(l.epfd, events, timeout)
+	l.inbox.sleeping.Store(false)
+	return n, err
+}
+
+func (l *loop) event(ev *unix.EpollEvent) {
+	if ev.Fd == int32(l.wakefd) {
+		var b [8]byte
+		_, _ = unix.Read(l.wakefd, b[:])
+		return
+	}
+	c := l.conns[ev.Fd]
+	if c == nil {
+		return
+	}
+	l.guard(c, func() {
+		if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			c.broken = true
+		}
+		if ev.Events&unix.EPOLLRDHUP != 0 {
+			c.half = true
+		}
+		if ev.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			c.readable = true
+		}
+		if ev.Events&unix.EPOLLOUT != 0 {
+			c.flush()
+		}
+		c.advance()
+	})
+}
+
+// messages handles what is in the inbox. It gives the list back for the next time.
+func (l *loop) messages(spare []message) []message {
+	l.inbox.mu.Lock()
+	list := l.inbox.list
+	l.inbox.list = spare[:0]
+	l.inbox.mu.Unlock()
+	for i, m := range list {
+		list[i] = message{}
+		if m.c == nil {
+			l.all(m.what)
+			continue
+		}
+		l.guard(m.c, func() { m.c.message(m.what) })
+	}
+	return list[:0]
+}
+
+// expire looks at the connections whose time has come.
+func (l *loop) expire() {
+	at := l.now.UnixNano()
+	for c := l.timers.due(at); c != nil; c = l.timers.due(at) {
+		l.guard(c, c.timeout)
+	}
+}
+
+// all ends the connections, gently or not.
+func (l *loop) all(w what) {
+	for _, c := range l.conns {
+		if w == cut {
+			c.close()
+		} else {
+			l.guard(c, c.drain)
+		}
+	}
+}
+
+// guard keeps a panic in one request from taking the process down.
+func (l *loop) guard(c *conn, do func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.srv.opts.Logger.Error("panic in an event loop", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			c.close()
+		}
+	}()
+	do()
+}
+
+// dateField is the Date field of the current second.
+func (l *loop) dateField() []byte {
+	if s := l.now.Unix(); s != l.dateAt {
+		l.dateAt, l.date = s, appendDate(l.date[:0], l.now)
+	}
+	return l.date
+}
