@@ -219,3 +219,49 @@ func (h *history) size() int {
 	}
 	return h.rng.IntN(300)
 }
+
+// TestCrashAfterCrash kills the process at each change of a Release or an Open,
+// cuts the power at each change of the Open after it, and opens again.
+func TestCrashAfterCrash(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		from  int
+		opens int // without an append: leaves a segment whose frames are all repeated
+		first func(fs *powerFS, j *journal.Journal) error
+	}{
+		{"release", 60, 1, func(_ *powerFS, j *journal.Journal) error { return j.Release(60) }},
+		{"open", 0, 2, func(fs *powerFS, _ *journal.Journal) error { _, _, err := open(fs, smallSegments, 0); return err }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for at := 0; ; at++ {
+				fs := newPowerFS(newMem(t), rand.New(rand.NewPCG(uint64(at), 3)))
+				j, _ := mustOpen(t, fs, smallSegments, 0)
+				fill(t, j, 1, 100)
+				for range tt.opens {
+					j, _ = mustOpen(t, fs, smallSegments, 0)
+				}
+				fs.countdown = at
+				if err := tt.first(fs, j); err == nil {
+					return
+				}
+				crashInOpen(t, fs, tt.from)
+			}
+		})
+	}
+}
+
+// crashInOpen kills the process, cuts the power at each change of the next Open
+// and checks that the journal opens with the records from+1 to 100.
+func crashInOpen(t *testing.T, killed *powerFS, from int) {
+	for at := 0; ; at++ {
+		fs := killed.kill()
+		fs.countdown = at
+		if _, _, err := open(fs, smallSegments, uint64(from)); err == nil {
+			return
+		}
+		fs = fs.cut(25*(at%5), false)
+		j, got := mustOpen(t, fs, smallSegments, uint64(from))
+		wantRecords(t, got, numbered(from+1, 100))
+		closeSound(t, j, fs, uint64(from))
+	}
+}

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
@@ -200,13 +201,60 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("append: %v, room %d", err, j.Room())
 	}
 	disk.full = false
-	if err := j.Prepare(1000); err != nil || j.Room() < 1000 {
+	if err := j.Prepare(4000); err != nil || j.Room() < 4000 {
 		t.Fatalf("prepare with space again: %v, room %d", err, j.Room())
 	}
-	fill(t, j, n+1, n+30)
+	disk.full = true
+	mustAppend(t, j, ofLen(j.Room()))
+	disk.full = false
 	closeSound(t, j, mem, 0)
-	j, got = mustOpen(t, mem, smallSegments, 0)
-	wantRecords(t, got, numbered(1, n+30))
+	j, got = mustOpen(t, mem, smallSegments, uint64(n))
+	if len(got) != 1 {
+		t.Fatalf("%d records came back", len(got))
+	}
+	closeSound(t, j, mem, uint64(n))
+}
+
+// ofLen is a body whose batch has a Len of n bytes.
+func ofLen(n int64) string { return string(bytes.Repeat([]byte("r"), int(n)-45)) }
+
+// TestRoomIsExact fills exactly what Room promises, in one batch and in many.
+func TestRoomIsExact(t *testing.T) {
+	for _, pieces := range []int64{1, 2, 3, 7} {
+		mem, disk := newMem(t), &diskFull{}
+		j, _ := mustOpen(t, errorfs.Wrap(mem, disk), smallSegments, 0)
+		fill(t, j, 1, 9)
+		if err := j.Prepare(0); err != nil {
+			t.Fatal(err)
+		}
+		disk.full = true
+		piece := j.Room() / pieces &^ 7
+		for range pieces {
+			mustAppend(t, j, ofLen(piece))
+		}
+		closeSound(t, j, mem, 0)
+	}
+}
+
+// TestPrepareCountsTheCarriedFrame opens without space, so that the last frame
+// waits to be written again, and then wants an exact fit.
+func TestPrepareCountsTheCarriedFrame(t *testing.T) {
+	mem, disk := newMem(t), &diskFull{}
+	fs := errorfs.Wrap(mem, disk)
+	j, _ := mustOpen(t, fs, smallSegments, 0)
+	fill(t, j, 1, 20)
+	closeSound(t, j, mem, 0)
+	disk.full = true
+	j, _ = mustOpen(t, fs, smallSegments, 0)
+	disk.full = false
+	if err := j.Prepare(4096 - 64); err != nil {
+		t.Fatal(err)
+	}
+	disk.full = true
+	if j.Room() < 4096-64 {
+		t.Fatalf("room is %d", j.Room())
+	}
+	mustAppend(t, j, ofLen(4096-64))
 	closeSound(t, j, mem, 0)
 }
 
@@ -234,6 +282,9 @@ func TestReleaseHelpsAFullDisk(t *testing.T) {
 	disk.full = true
 	j, got := mustOpen(t, fs, smallSegments, 60)
 	wantRecords(t, got, nil)
+	if s := j.Stats(); s.Rolls != 1 || s.Recycled == 0 {
+		t.Fatalf("nothing was reused: %+v", s)
+	}
 	fill(t, j, 61, 80)
 	closeSound(t, j, mem, 60)
 }
@@ -241,12 +292,19 @@ func TestReleaseHelpsAFullDisk(t *testing.T) {
 func TestPrepareForALargeBatch(t *testing.T) {
 	fs := newMem(t)
 	j, _ := mustOpen(t, fs, smallSegments, 0)
+	if err := j.Prepare(0); err != nil {
+		t.Fatal(err)
+	}
 	if err := j.Prepare(50_000); err != nil || j.Room() < 50_000 {
 		t.Fatalf("prepare: %v, room %d", err, j.Room())
 	}
 	spares := j.Stats().Spares
 	if err := j.Prepare(40_000); err != nil || j.Stats().Spares != spares {
 		t.Fatalf("prepare again: %v, %+v", err, j.Stats())
+	}
+	fill(t, j, 1, 50)
+	if s := j.Stats(); s.Rolls != 2 || j.Room() < 50_000 {
+		t.Fatalf("the large spare was taken for small batches: %+v", s)
 	}
 	if err := j.Prepare(1<<30 + 1); !errors.Is(err, journal.ErrBatch) {
 		t.Fatalf("prepare for too much: %v", err)

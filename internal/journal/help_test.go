@@ -46,6 +46,9 @@ type record struct {
 func open(fs vfs.FS, opts *journal.Options, from uint64) (*journal.Journal, []record, error) {
 	var got []record
 	j, err := journal.Open(fs, dir, opts, from, func(lsn uint64, kind byte, body []byte) error {
+		if cap(body) != len(body) {
+			return fmt.Errorf("body %d has %d bytes, capacity %d", lsn, len(body), cap(body))
+		}
 		got = append(got, record{lsn, kind, string(body)})
 		return nil
 	})

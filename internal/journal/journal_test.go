@@ -117,15 +117,15 @@ func TestReplayedBodiesMayBeKept(t *testing.T) {
 	closeSound(t, j, fs, 0)
 	var kept [][]byte
 	j, err := journal.Open(fs, dir, smallSegments, 0, func(_ uint64, _ byte, b []byte) error {
-		kept = append(kept, append(b[:len(b):len(b)], '!')[:len(b)], b)
+		kept = append(kept, b)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, b := range kept {
-		if string(b) != body(i/2+1) {
-			t.Fatalf("body %d became %q", i/2+1, b)
+		if string(b) != body(i+1) {
+			t.Fatalf("body %d became %q", i+1, b)
 		}
 	}
 	closeSound(t, j, fs, 0)

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -254,6 +255,39 @@ func TestUnknownVersion(t *testing.T) {
 	}
 	if _, err := journal.Scan(f.fs, dir, nil); !errors.As(err, &v) {
 		t.Fatalf("scan: %v", err)
+	}
+}
+
+// TestUnknownVersionElsewhere: also a segment that is not needed any more is
+// not recycled by a program that does not know it.
+func TestUnknownVersionElsewhere(t *testing.T) {
+	f := newFiles(t)
+	f.edit(0, func(b []byte) []byte { b[8] = 2; return b })
+	if _, _, err := open(f.fs, smallSegments, 60); !isVersionError(err) {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+func isVersionError(err error) bool {
+	_, ok := errors.AsType[*journal.VersionError](err)
+	return ok
+}
+
+// TestLaterFrameAcrossReads has the only proof of damage lie across the border
+// of two reads.
+func TestLaterFrameAcrossReads(t *testing.T) {
+	const firstRead = 64 + 8 + 256<<10 // where the second read begins
+	for back := 0; back <= 48; back += 8 {
+		second := bytes.Repeat([]byte("z"), firstRead-back-(64+48)-45-3)
+		file := journal.Frames(fuzzSalt, []byte("abc"), second, bytes.Repeat([]byte("z"), 1000))
+		if string(file[firstRead-back:][:4]) != "DSFM" {
+			t.Fatalf("the third frame is not %d bytes before the border", back)
+		}
+		file[64]++
+		file[64+48]++
+		if raw, later := journal.ReadFrames(file, fuzzSalt); len(raw) != 0 || !later {
+			t.Fatalf("%d bytes before the border: %d frames, later frame found: %v", back, len(raw), later)
+		}
 	}
 }
 

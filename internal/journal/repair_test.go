@@ -57,26 +57,38 @@ func TestRepairCrash(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			for at := 0; ; at++ {
-				f := newFiles(t)
-				tt.damage(f)
-				f.syncDir()
-				p := newPowerFS(f.fs, rand.New(rand.NewPCG(uint64(at), 2)))
-				p.countdown = at
-				_, err := journal.Repair(p, dir, tt.from)
-				if err == nil {
+				killed := crashRepair(t, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.kill() })
+				cut := crashRepair(t, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.cut(50, true) })
+				if killed == nil || cut == nil {
 					return
 				}
-				if !errors.Is(err, errPower) {
-					t.Fatalf("repair: %v", err)
-				}
-				f.fs = p.cut(50, true).mem
-				if _, err := journal.Repair(f.fs, dir, tt.from); err != nil {
-					t.Fatalf("repair after crash at change %d: %v", at, err)
-				}
-				f.wantWorks(tt.from, tt.last)
+				killed.wantWorks(tt.from, tt.last)
+				cut.wantWorks(tt.from, tt.last)
 			}
 		})
 	}
+}
+
+// crashRepair crashes Repair at a change and repairs what is left; nil if
+// Repair has fewer changes.
+func crashRepair(t *testing.T, damage func(*files), from uint64, at int, crash func(*powerFS) *powerFS) *files {
+	f := newFiles(t)
+	damage(f)
+	f.syncDir()
+	p := newPowerFS(f.fs, rand.New(rand.NewPCG(uint64(at), 2)))
+	p.countdown = at
+	_, err := journal.Repair(p, dir, from)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, errPower) {
+		t.Fatalf("repair: %v", err)
+	}
+	f.fs = crash(p).mem
+	if _, err := journal.Repair(f.fs, dir, from); err != nil {
+		t.Fatalf("repair after crash at change %d: %v", at, err)
+	}
+	return f
 }
 
 func (f *files) syncDir() {
