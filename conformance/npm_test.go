@@ -162,7 +162,7 @@ func TestTypeScriptClient(t *testing.T) {
 	for name, args := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, buildServer(t, false), args...)
-			env := []string{"DS_STREAMS=" + s.Streams.String()}
+			env := []string{"DS_STREAMS=" + s.Streams}
 			if name == "disk" {
 				env = append(env, "DS_CONTROL="+restartControl(t, s))
 			}

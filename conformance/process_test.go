@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"durablestreams/internal/dstest/process"
 )
 
 // call makes one simple request and gives status and body.
@@ -53,12 +55,12 @@ var plain = []string{"Content-Type", "text/plain"}
 // has let go of it, how that went.
 func liveRead(t *testing.T, s *server, path, query string) (conn net.Conn, end <-chan error) {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Streams.Host)
+	conn, err := net.Dial("tcp", s.streams.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "GET %s/%s?%s HTTP/1.1\r\nHost: %s\r\n\r\n", s.Streams.Path, path, query, s.Streams.Host)
+	fmt.Fprintf(conn, "GET %s/%s?%s HTTP/1.1\r\nHost: %s\r\n\r\n", s.streams.Path, path, query, s.streams.Host)
 	done := make(chan error, 1)
 	go func() {
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -79,7 +81,7 @@ func liveRead(t *testing.T, s *server, path, query string) (conn net.Conn, end <
 func TestShutdown(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := startServer(t, buildServer(t, raceEnabled), "--data-dir", data)
-	stream := s.Streams.String() + "/a"
+	stream := s.Streams + "/a"
 	expect(t, 201, "PUT", stream, "x", plain...)
 
 	var ends []<-chan error
@@ -89,16 +91,16 @@ func TestShutdown(t *testing.T) {
 			ends = append(ends, end)
 		}
 	}
-	post, err := net.Dial("tcp", s.Streams.Host)
+	post, err := net.Dial("tcp", s.streams.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer post.Close()
-	fmt.Fprintf(post, "POST %s/a HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nla", s.Streams.Path)
+	fmt.Fprintf(post, "POST %s/a HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nla", s.streams.Path)
 	time.Sleep(300 * time.Millisecond)
 
 	begin := time.Now()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond)
@@ -119,9 +121,8 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	select {
-	case err := <-s.done:
-		s.done <- err
-		if err != nil {
+	case <-s.Ended():
+		if err := s.Err(); err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
 	case <-time.After(20 * time.Second):
@@ -137,14 +138,17 @@ func TestShutdown(t *testing.T) {
 
 // TestDescriptors is B98: more connections than descriptors, then fewer again.
 func TestDescriptors(t *testing.T) {
-	dir := t.TempDir()
-	script := filepath.Join(dir, "limited")
-	line := fmt.Sprintf("#!/bin/sh\nulimit -n 256 && exec '%s' \"$@\"\n", buildServer(t, false))
-	if err := os.WriteFile(script, []byte(line), 0o755); err != nil {
+	binary := buildServer(t, false)
+	s := &server{command: process.Command{
+		Binary: binary,
+		Args:   []string{"--data-dir", filepath.Join(t.TempDir(), "data")},
+		Prefix: []string{"sh", "-c", `ulimit -n 256 && exec "$@"`, "limited"},
+	}}
+	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, script, "--data-dir", filepath.Join(dir, "data"))
-	stream := s.Streams.String() + "/a"
+	t.Cleanup(s.Kill)
+	stream := s.Streams + "/a"
 	expect(t, 201, "PUT", stream, "x", plain...)
 
 	var mu sync.Mutex
@@ -153,11 +157,11 @@ func TestDescriptors(t *testing.T) {
 	for range 8 {
 		opening.Go(func() {
 			for range 50 {
-				conn, err := net.DialTimeout("tcp", s.Streams.Host, 2*time.Second)
+				conn, err := net.DialTimeout("tcp", s.streams.Host, 2*time.Second)
 				if err != nil {
 					continue // no longer accepted: that is one way to say no
 				}
-				fmt.Fprintf(conn, "GET %s/a?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n", s.Streams.Path)
+				fmt.Fprintf(conn, "GET %s/a?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n", s.streams.Path)
 				mu.Lock()
 				conns = append(conns, conn)
 				mu.Unlock()
@@ -168,20 +172,20 @@ func TestDescriptors(t *testing.T) {
 	if len(conns) < 250 {
 		t.Errorf("only %d connections could be opened", len(conns))
 	}
-	before := cpuTime(t, s.cmd.Process.Pid)
+	before := cpuTime(t, s.Pid())
 	time.Sleep(2 * time.Second)
-	if used := cpuTime(t, s.cmd.Process.Pid) - before; used > time.Second {
+	if used := cpuTime(t, s.Pid()) - before; used > time.Second {
 		t.Errorf("out of descriptors the server used %s of CPU in 2 s", used)
 	}
-	if log := len(s.stderr.String()); log > tailSize/2 {
-		t.Errorf("out of descriptors the server wrote %d bytes of log", log)
+	if log := s.Stderr.String(); strings.Count(log, "\n") > 60 {
+		t.Errorf("out of descriptors the server wrote a long log:\n%s", log)
 	}
 	for _, conn := range conns {
 		conn.Close()
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		status, err := tryPut(s.Streams.String() + "/b")
+		status, err := tryPut(s.Streams + "/b")
 		if err == nil && (status == 201 || status == 200) {
 			break
 		}

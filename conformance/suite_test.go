@@ -21,7 +21,7 @@ func TestServer(t *testing.T) {
 			s := startServer(t, buildServer(t, raceEnabled), append(args, "--long-poll-timeout", pollTimeout.String())...)
 			conformance.Run(t, conformance.Options{
 				BaseURL:         s.origin(),
-				StreamPath:      s.Streams.Path,
+				StreamPath:      s.streams.Path,
 				LongPollTimeout: pollTimeout,
 				Long:            os.Getenv("DS_LONG") != "",
 			})
@@ -34,7 +34,7 @@ func TestAllowedOrigins(t *testing.T) {
 	s := startServer(t, buildServer(t, raceEnabled), "--in-memory", "--cors-origins", "https://a.example,https://b.example")
 	conformance.Run(t, conformance.Options{
 		BaseURL:        s.origin(),
-		StreamPath:     s.Streams.Path,
+		StreamPath:     s.streams.Path,
 		AllowedOrigins: []string{"https://a.example", "https://b.example"},
 		Topics:         []string{"browser"},
 	})
