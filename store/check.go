@@ -64,8 +64,8 @@ func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
 	e.flush.init()
 	e.deadlines.init()
 	var err error
-	if e.lock, err = fs.Lock(fs.PathJoin(dir, lockFile)); err != nil {
-		return nil, nil, fmt.Errorf("lock %s: %w (%w)", dir, ErrLocked, err)
+	if e.lock, err = Lock(fs, dir); err != nil {
+		return nil, nil, err
 	}
 	e.archive, err = archive.Open(fs, fs.PathJoin(dir, archiveDir), archive.Options{ReadOnly: true})
 	if err != nil {

@@ -36,8 +36,10 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +102,7 @@ type Engine struct {
 	log     *slog.Logger
 	fs      vfs.FS
 	dir     string
-	lock    interface{ Close() error }
+	lock    io.Closer
 	journal *journal.Journal
 	archive *archive.Archive
 
@@ -161,17 +163,29 @@ func (e *Engine) openFiles() error {
 	if err := makeDir(e.fs, e.dir); err != nil {
 		return fmt.Errorf("create data directory: %w", err)
 	}
-	lock, err := e.fs.Lock(e.fs.PathJoin(e.dir, lockFile))
-	if err != nil {
-		return fmt.Errorf("lock %s: %w (%w)", e.dir, ErrLocked, err)
+	var err error
+	if e.lock, err = Lock(e.fs, e.dir); err != nil {
+		return err
 	}
-	e.lock = lock
 	e.archive, err = archive.Open(e.fs, e.fs.PathJoin(e.dir, archiveDir), archive.Options{
 		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail})
 	if err != nil {
 		return err
 	}
 	return e.recover()
+}
+
+// Lock keeps other processes away from a data directory until it is closed. It
+// fails with [ErrLocked] if one of them is using it.
+func Lock(fs vfs.FS, dir string) (io.Closer, error) {
+	lock, err := fs.Lock(fs.PathJoin(dir, lockFile))
+	if err == nil {
+		return lock, nil
+	}
+	if _, unopened := errors.AsType[*os.PathError](err); unopened {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return nil, fmt.Errorf("lock %s: %w (%w)", dir, ErrLocked, err)
 }
 
 // makeDir creates a directory and makes its name durable.

@@ -15,6 +15,7 @@ import (
 
 	"durablestreams/internal/archive"
 	"durablestreams/internal/journal"
+	"durablestreams/store"
 	"durablestreams/stream"
 )
 
@@ -45,9 +46,9 @@ func Dir(w io.Writer, fs vfs.FS, dir string, o Options) (err error) {
 	if _, err := fs.Stat(fs.PathJoin(dir, "archive")); err != nil {
 		return fmt.Errorf("open data directory: %w", err)
 	}
-	lock, err := fs.Lock(fs.PathJoin(dir, "LOCK"))
+	lock, err := store.Lock(fs, dir)
 	if err != nil {
-		return fmt.Errorf("lock %s: the directory is in use (%w)", dir, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	parts := o.Parts
