@@ -168,14 +168,3 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 	return nil, fmt.Errorf("listen on %s: %w", address, err)
 }
-
-// openError adds what to do about it.
-func openError(dir string, err error) error {
-	switch {
-	case errors.Is(err, durablestreams.ErrLocked):
-		return fmt.Errorf("%s is in use by another server; stop it, or choose another directory with --data-dir", dir)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("no permission to use the data directory: %w", err)
-	}
-	return err
-}

@@ -1,30 +1,140 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams"
+	"durablestreams/internal/inspect"
 )
 
 // checkCommand is "ds check".
 type checkCommand struct {
 	Dir    string `arg:"" help:"Data directory. No server may be using it."`
-	Repair bool   `help:"Cut off and set aside what is damaged, so that a server can start. What was set aside is reported."`
-	JSON   bool   `name:"json" help:"Report as one JSON object."`
+	Repair bool   `help:"First cut the journal at its first damage, so that a server starts again. What follows the damage is set aside in files called *.damaged and is no longer served."`
+	JSON   bool   `name:"json" help:"Report as a JSON object."`
+}
+
+// Help is the text below the summary.
+func (checkCommand) Help() string {
+	return `Reads the whole directory and compares journal, archive and index with each other. Without --repair
+nothing is changed. The exit code is 0 if all is sound, 1 if something is wrong.`
+}
+
+// checkReport is what --json gives.
+type checkReport struct {
+	Directory string `json:"directory"`
+	Sound     bool   `json:"sound"`
+	*durablestreams.Report
+	Cuts []cutReport `json:"cuts,omitempty"`
+}
+
+// cutReport is one piece that --repair has taken out of the journal.
+type cutReport struct {
+	Segment uint64 `json:"segment"`
+	Offset  int64  `json:"offset"`
+	Bytes   int64  `json:"bytes"`
+	SavedAs string `json:"saved_as"`
 }
 
 // Run checks.
-func (c *checkCommand) Run(env *Env) error { return errors.New("not there yet") }
+func (c *checkCommand) Run(env *Env) error {
+	out := checkReport{Directory: c.Dir}
+	if c.Repair {
+		cuts, err := durablestreams.Repair(c.Dir)
+		if err != nil {
+			return openError(c.Dir, err)
+		}
+		for _, cut := range cuts {
+			out.Cuts = append(out.Cuts, cutReport{cut.Segment, cut.Offset, cut.Size - cut.Offset, cut.SavedAs})
+		}
+	}
+	report, err := durablestreams.Check(c.Dir)
+	if err != nil {
+		return openError(c.Dir, err)
+	}
+	out.Report, out.Sound = report, report.OK()
+	if c.JSON {
+		err = writeJSON(env.Stdout, out)
+	} else {
+		err = out.writeText(env.Stdout)
+	}
+	if err == nil && !out.Sound {
+		return errQuiet
+	}
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (r *checkReport) writeText(w io.Writer) error {
+	var err error
+	line := func(format string, args ...any) {
+		_, e := fmt.Fprintf(w, format+"\n", args...)
+		err = errors.Join(err, e)
+	}
+	for _, cut := range r.Cuts {
+		line("CUT       journal segment %d from byte %d on, %d bytes; the whole file is kept as %s", cut.Segment, cut.Offset, cut.Bytes, cut.SavedAs)
+	}
+	line("streams   %d", r.Streams)
+	line("data      %d bytes, %d chunks in the archive", r.Bytes, r.Chunks)
+	line("journal   %d records, archived up to record %d", r.Records, r.Archived)
+	for _, p := range r.Problems {
+		line("PROBLEM   %s: %s", p.Where, p.What)
+	}
+	if r.Sound {
+		line("sound")
+	} else {
+		line("%d problems", len(r.Problems))
+	}
+	return err
+}
 
 // inspectCommand is "ds inspect".
 type inspectCommand struct {
-	Dir  string `arg:"" help:"Data directory. No server may be using it."`
-	JSON bool   `name:"json" help:"One JSON object a line."`
+	Dir  string   `arg:"" help:"Data directory. No server may be using it."`
+	Only []string `enum:"journal,streams,chunks" placeholder:"journal,streams,chunks" help:"Parts to show. Default: all."`
+	JSON bool     `name:"json" help:"One JSON object a line."`
+}
+
+// Help is the text below the summary.
+func (inspectCommand) Help() string {
+	return `Shows the records of the journal, and the streams and chunks of the archive: names, sizes, positions
+and times, never the data. What is in the journal only is not in the archive yet. Nothing is changed.`
 }
 
 // Run inspects.
-func (c *inspectCommand) Run(env *Env) error { return errors.New("not there yet") }
+func (c *inspectCommand) Run(env *Env) error {
+	o := inspect.Options{JSON: c.JSON}
+	for _, part := range c.Only {
+		o.Parts = append(o.Parts, inspect.Part(part))
+	}
+	return openError(c.Dir, inspect.Dir(env.Stdout, vfs.Default, c.Dir, o))
+}
+
+// openError adds what to do about a data directory that cannot be opened.
+func openError(dir string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("no permission to use the data directory %s: %w", dir, err)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s is not a data directory: %w", dir, err)
+	case errors.Is(err, durablestreams.ErrLocked):
+		return fmt.Errorf("%s is in use by another server; stop it first, or use another directory", dir)
+	}
+	return err
+}
 
 // versionCommand is "ds version".
 type versionCommand struct{}

@@ -64,6 +64,7 @@ type Command struct {
 	Args   []string // after "serve --listen <address>"
 	Prefix []string // a program that runs the rest of its command line in its own process
 	Env    []string // added to the environment
+	Dir    string   // working directory
 	Listen string   // default 127.0.0.1:0
 }
 
@@ -96,6 +97,7 @@ func Launch(c Command) (s *Server, stdout io.ReadCloser, err error) {
 	line = append(append(line, c.Binary, "serve", "--listen", listen), c.Args...)
 	s = &Server{cmd: exec.Command(line[0], line[1:]...), Stderr: &Tail{}, ended: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), c.Env...)
+	s.cmd.Dir = c.Dir
 	s.cmd.Stderr = s.Stderr
 	stdout, w, err := os.Pipe()
 	if err != nil {
@@ -124,28 +126,41 @@ func Start(t testing.TB, c Command) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
+	if _, err := s.Await(stdout); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Await reads what the server says of itself, until it has said everything, and
+// lets it go on. It gives the text.
+func (s *Server) Await(stdout io.ReadCloser) (said string, err error) {
 	found := make(chan string, 1)
 	go func() {
 		defer stdout.Close()
 		var text strings.Builder
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			text.WriteString(lines.Text() + "\n")
-			if m := streamsURL.FindStringSubmatch(text.String()); m != nil && strings.Contains(text.String(), "durability") {
-				found <- m[1]
+			if strings.HasPrefix(lines.Text(), "durability") {
+				found <- text.String()
 				break
 			}
 		}
 		_, _ = io.Copy(io.Discard, stdout)
 	}()
 	select {
-	case s.Streams = <-found:
+	case said = <-found:
 	case <-s.ended:
-		t.Fatalf("ds ended before it served: %v\n%s", s.err, s.Stderr)
+		return "", fmt.Errorf("ds ended before it served: %w\n%s", s.err, s.Stderr)
 	case <-time.After(startTime):
-		t.Fatalf("ds does not serve %v after its start\n%s", startTime, s.Stderr)
+		return "", fmt.Errorf("ds does not serve %v after its start\n%s", startTime, s.Stderr)
 	}
-	return s
+	m := streamsURL.FindStringSubmatch(said)
+	if m == nil {
+		return said, fmt.Errorf("ds does not say where its streams are: %q", said)
+	}
+	s.Streams = m[1]
+	return said, nil
 }
 
 // Pid is the number of the process.
