@@ -40,12 +40,12 @@ type Server struct {
 	failed chan struct{} // closed once cause is set
 	cause  error
 
-	mu       sync.Mutex
-	closing  bool
-	https    []*http.Server
-	shutdown sync.Once
-	down     chan struct{} // closed when Shutdown is through
-	closeErr error
+	mu        sync.Mutex
+	closing   bool
+	endpoints []endpoint
+	shutdown  sync.Once
+	down      chan struct{} // closed when Shutdown is through
+	closeErr  error
 }
 
 // memoryDir is the data directory within an in-memory file system.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"durablestreams/httpapi"
+	"durablestreams/internal/fastpath"
 	"durablestreams/internal/protocol"
 	"durablestreams/store"
 )
@@ -50,6 +51,10 @@ type Options struct {
 	// StallTimeout is how long a peer may make no progress in sending a body or
 	// taking an answer. Default 30 s.
 	StallTimeout time.Duration
+
+	// NoFastPath leaves everything to net/http. By default, on Linux, plain
+	// requests of connections that Serve accepts are answered from event loops.
+	NoFastPath bool
 
 	// MaxConnections bounds the open connections of Serve; further ones are
 	// answered 503. Default: what the process's limit on open files allows, less
@@ -143,6 +148,10 @@ func (o *Options) store() *store.Options {
 func (o *Options) protocol() *protocol.Options {
 	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
+}
+
+func (o *Options) fastPath() *fastpath.Options {
+	return &fastpath.Options{StallTimeout: o.StallTimeout, Logger: o.Logger}
 }
 
 func (o *Options) http() *httpapi.Options {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"durablestreams/httpapi"
+	"durablestreams/internal/fastpath"
 )
 
 // settleTime is how long after the grace time handlers have to notice that
@@ -24,13 +25,15 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	limit := &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), log: s.opts.Logger}
 	hs := httpapi.NewServer(s.handler, s.opts.http())
 	hs.ConnState = limit.track
-	if !s.add(hs) {
-		_ = ln.Close()
-		return ErrShutdown
+	accept, fast, err := s.split(limit)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	if !s.add(endpoint{hs, fast}) {
+		return errors.Join(ErrShutdown, ln.Close(), fast.Shutdown(ctx))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- hs.Serve(limit) }()
-	var err error
+	go func() { ended <- hs.Serve(accept) }()
 	grace := s.opts.ShutdownGrace
 	select {
 	case <-ctx.Done():
@@ -48,15 +51,48 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, s.Shutdown(end))
 }
 
-// add registers an http server for Shutdown, unless that has begun.
-func (s *Server) add(hs *http.Server) bool {
+// endpoint is what serves one listener: the fast path, if there is one, and
+// net/http for what that does not take.
+type endpoint struct {
+	http *http.Server
+	fast *fastpath.Server // nil: none
+}
+
+// split lets the fast path have the connections first, where there is one.
+func (s *Server) split(limit *connectionLimit) (net.Listener, *fastpath.Server, error) {
+	if s.opts.NoFastPath || !fastpath.Supported {
+		return limit, nil, nil
+	}
+	fast, err := fastpath.New(s.core, s.opts.fastPath())
+	if err != nil {
+		return nil, nil, fmt.Errorf("start event loops: %w", err)
+	}
+	return fastpath.Split(limit, fast, func(delta int64) { limit.open.Add(delta) }), fast, nil
+}
+
+// add registers an endpoint for Shutdown, unless that has begun.
+func (s *Server) add(e endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return false
 	}
-	s.https = append(s.https, hs)
+	s.endpoints = append(s.endpoints, e)
 	return true
+}
+
+// shutdown lets the requests in hand finish until ctx ends, then cuts them. It
+// reports whether none was cut.
+func (e endpoint) shutdown(ctx context.Context) (gently bool) {
+	var fast error
+	var wg sync.WaitGroup
+	wg.Go(func() { fast = e.fast.Shutdown(ctx) })
+	gently = e.http.Shutdown(ctx) == nil
+	if !gently {
+		_ = e.http.Close()
+	}
+	wg.Wait()
+	return gently && fast == nil
 }
 
 // Shutdown ends the server: no more connections and requests are taken, live
@@ -77,15 +113,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	https := s.https
+	endpoints := s.endpoints
 	s.mu.Unlock()
 	s.core.Drain()
 	var wg sync.WaitGroup
-	for _, hs := range https {
+	for _, e := range endpoints {
 		wg.Go(func() {
-			if hs.Shutdown(ctx) != nil {
+			if !e.shutdown(ctx) {
 				s.opts.Logger.Warn("requests did not end within the grace time and were cut")
-				_ = hs.Close()
 			}
 		})
 	}

@@ -33,6 +33,8 @@ type serveCommand struct {
 	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers. Default: as the request came."`
 	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
+	FastPath bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
+
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
 	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
 	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file, which is also how much has to be replayed after a crash."`
@@ -70,7 +72,7 @@ A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB a
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
-		InMemory: c.InMemory, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
+		InMemory: c.InMemory, NoFastPath: !c.FastPath, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),

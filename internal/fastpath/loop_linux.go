@@ -33,6 +33,7 @@ type loop struct {
 type inbox struct {
 	mu       sync.Mutex
 	list     []message
+	dead     bool        // the loop has ended: what comes now is dropped
 	sleeping atomic.Bool // the loop waits for events, or is about to
 }
 
@@ -73,14 +74,23 @@ func newLoop(srv *Server) (*loop, error) {
 	return l, nil
 }
 
-func (l *loop) closeFiles() error { return errors.Join(unix.Close(l.epfd), unix.Close(l.wakefd)) }
+// closeFiles ends a loop that does not run (any more).
+func (l *loop) closeFiles() error {
+	l.inbox.mu.Lock()
+	defer l.inbox.mu.Unlock()
+	l.inbox.dead = true
+	return errors.Join(unix.Close(l.epfd), unix.Close(l.wakefd))
+}
 
 // post puts a message into the inbox. It never blocks for long and may be called
 // from any goroutine.
 func (l *loop) post(m message) {
 	l.inbox.mu.Lock()
+	defer l.inbox.mu.Unlock()
+	if l.inbox.dead {
+		return
+	}
 	l.inbox.list = append(l.inbox.list, m)
-	l.inbox.mu.Unlock()
 	if l.inbox.sleeping.CompareAndSwap(true, false) {
 		var one [8]byte
 		binary.NativeEndian.PutUint64(one[:], 1)
@@ -184,7 +194,7 @@ func (l *loop) expire() {
 func (l *loop) all(w what) {
 	for _, c := range l.conns {
 		if w == cut {
-			c.close()
+			c.cut()
 		} else {
 			l.guard(c, c.drain)
 		}

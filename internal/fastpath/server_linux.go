@@ -28,7 +28,8 @@ type Server struct {
 	handOver  atomic.Pointer[func(net.Conn)]
 
 	running sync.WaitGroup
-	done    chan struct{} // all loops have ended
+	jobs    sync.WaitGroup // workers
+	done    chan struct{}  // all loops have ended
 }
 
 // New starts the event loops. Supported says whether there are any on this system.
@@ -100,11 +101,15 @@ func (s *Server) drain() {
 }
 
 // Shutdown waits until every connection has ended, after the core has been
-// drained. When ctx ends first, the rest is cut.
+// drained. When ctx ends first, the rest is cut. A nil Server has none.
 func (s *Server) Shutdown(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
 	s.drain()
 	select {
 	case <-s.done:
+		s.jobs.Wait()
 		return s.closeLoops()
 	case <-ctx.Done():
 	}
@@ -112,6 +117,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.post(message{what: cut})
 	}
 	<-s.done
+	s.jobs.Wait()
 	return errors.Join(ctx.Err(), s.closeLoops())
 }
 

@@ -23,7 +23,7 @@ type job struct {
 	act  protocol.Action
 	err  error
 	sent bool
-	now  time.Time
+	file *os.File // of an answer that was lent
 }
 
 // discard drops the result of a job whose connection has closed.
@@ -37,9 +37,8 @@ func (j *job) discard() {
 // workers; the others wait.
 func (c *conn) work(j *job) {
 	c.state, c.job = busy, j
-	op, feed := c.op, c.feed
-	go func() {
-		srv := c.loop.srv
+	op, feed, srv := c.op, c.feed, c.loop.srv
+	srv.jobs.Go(func() {
 		srv.workers <- struct{}{}
 		defer func() { <-srv.workers }()
 		defer c.workerPanic(j)
@@ -53,7 +52,7 @@ func (c *conn) work(j *job) {
 			return
 		}
 		c.loop.post(message{c, prepared})
-	}()
+	})
 }
 
 // workerPanic turns a panic in a job into a cut connection.
@@ -103,14 +102,22 @@ func (c *conn) lend(r *protocol.Response) {
 		c.close()
 		return
 	}
-	go func() {
+	j.file = os.NewFile(uintptr(fd), "connection")
+	srv.jobs.Go(func() {
 		srv.workers <- struct{}{}
 		defer func() { <-srv.workers }()
 		defer c.workerPanic(j)
-		f := os.NewFile(uintptr(fd), "connection")
-		j.err = errors.Join(sendAll(f, head, r, srv.opts.StallTimeout), f.Close())
+		j.err = errors.Join(sendAll(j.file, head, r, srv.opts.StallTimeout), j.file.Close())
 		c.loop.post(message{c, prepared})
-	}()
+	})
+}
+
+// cut ends the connection at once, also for a worker that is sending its answer.
+func (c *conn) cut() {
+	if c.state == lent {
+		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
+	}
+	c.close()
 }
 
 // sendAll writes an answer. If the rest of its body cannot be read the error
