@@ -114,6 +114,12 @@ func (c *check) end() {
 	c.total.add(&c.found)
 }
 
+// absent tells that the stream does not exist.
+func (c *check) absent() {
+	c.found.Streams--
+	c.end()
+}
+
 func (c *check) lost(p place) {
 	c.found.Lost++
 	c.tell("request %d of connection %d was acknowledged and is not there", p.seq, p.conn)

@@ -65,7 +65,6 @@ const (
 const (
 	gatherPatience = 60 * time.Second
 	settleTime     = 500 * time.Millisecond
-	drainPatience  = 10 * time.Second
 	lookAgain      = 5 * time.Millisecond
 )
 
@@ -89,7 +88,7 @@ func (w *liveWriter) next(now int64, buf []byte) ([]byte, move) {
 		if out, m := w.write(now, buf); m.kind != stop {
 			return out, m
 		}
-		w.stage, w.deadline = draining, now+int64(drainPatience)
+		w.stage, w.deadline = draining, now+int64(l.bed.opts.Timeout)
 	case draining:
 		if l.complete() || now > w.deadline {
 			if !w.idle {

@@ -2,30 +2,31 @@ package bench
 
 import (
 	"bytes"
+	"hash/crc32"
 	"math/rand/v2"
 )
 
 // A record is the body of one append and says whose it is:
 //
-//	bytes  RRRRRRRRCCCCSSSSSSSS<filler>ssss
-//	JSON   {"i":"RRRRRRRRCCCCSSSSSSSS","p":"<filler>","e":"ssss"}
+//	bytes  RRRRRRRRCCCCSSSSSSSS<filler>KKKKKKKK
+//	JSON   {"i":"RRRRRRRRCCCCSSSSSSSS","p":"<filler>","k":"KKKKKKKK"}
 //
-// R is the run, C the connection and S the number of its request, in hex; ssss is the
-// low half of S again, so that a record put together from two is found out. The filler
-// is cut from random text at a place that C and S decide.
+// R is the run, C the connection and S the number of its request, in hex; K is the
+// CRC-32C of these three. The filler is cut from random text at a place that K
+// decides, so that a record put together from two is found out.
 const (
-	runLength  = 8
-	idLength   = runLength + 4 + 8
-	tailLength = 4
-	poolSize   = 256 << 10
+	runLength = 8
+	idLength  = runLength + 4 + 8
+	sumLength = 8
+	poolSize  = 256 << 10
 
 	jsonOpen   = `{"i":"`
 	jsonFiller = `","p":"`
-	jsonTail   = `","e":"`
+	jsonSum    = `","k":"`
 	jsonClose  = `"}`
 
-	minBytes = idLength + tailLength
-	minJSON  = minBytes + len(jsonOpen) + len(jsonFiller) + len(jsonTail) + len(jsonClose)
+	minBytes = idLength + sumLength
+	minJSON  = minBytes + len(jsonOpen) + len(jsonFiller) + len(jsonSum) + len(jsonClose)
 )
 
 // format makes and recognises the records of one run. It is read-only after its
@@ -49,36 +50,32 @@ func newFormat(run string, size int, json bool) *format {
 	return f
 }
 
+// castagnoli is the table of the CRC in every record.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // appendTo writes the record of a connection's request.
 func (f *format) appendTo(b []byte, conn int, seq int64) []byte {
 	if f.json {
 		b = append(b, jsonOpen...)
-		b = f.appendID(b, conn, seq)
-		b = append(b, jsonFiller...)
-		b = append(b, f.filler(conn, seq)...)
-		b = append(b, jsonTail...)
-		b = appendHex(b, uint64(seq), tailLength)
-		return append(b, jsonClose...)
 	}
-	b = f.appendID(b, conn, seq)
-	b = append(b, f.filler(conn, seq)...)
-	return appendHex(b, uint64(seq), tailLength)
-}
-
-func (f *format) appendID(b []byte, conn int, seq int64) []byte {
 	b = append(b, f.run...)
 	b = appendHex(b, uint64(conn), 4)
-	return appendHex(b, uint64(seq), 8)
+	b = appendHex(b, uint64(seq), 8)
+	sum := crc32.Checksum(b[len(b)-idLength:], castagnoli)
+	if !f.json {
+		b = append(b, f.filler(sum, minBytes)...)
+		return appendHex(b, uint64(sum), sumLength)
+	}
+	b = append(b, jsonFiller...)
+	b = append(b, f.filler(sum, minJSON)...)
+	b = append(b, jsonSum...)
+	b = appendHex(b, uint64(sum), sumLength)
+	return append(b, jsonClose...)
 }
 
-// filler gives the text of one record, a different piece for each.
-func (f *format) filler(conn int, seq int64) []byte {
-	n := f.size - minBytes
-	if f.json {
-		n = f.size - minJSON
-	}
-	at := (uint64(seq)*2654435761 + uint64(conn)*40503) % poolSize
-	return f.pool[at:][:n]
+// filler gives the text of one record, which makes it as long as it has to be.
+func (f *format) filler(sum uint32, without int) []byte {
+	return f.pool[sum%poolSize:][:f.size-without]
 }
 
 // parse tells whose record this is. It is one only if every byte is as appendTo makes

@@ -42,6 +42,7 @@ type response struct {
 
 	state    framing
 	headOnly bool // the request was a HEAD
+	old      bool // HTTP/1.0
 	sized    bool
 	chunked  bool
 	left     int64  // bytes left of the body or chunk
@@ -53,7 +54,7 @@ type response struct {
 func (r *response) reset(headOnly bool) {
 	r.status, r.close, r.upToDate, r.closed = 0, false, false, false
 	r.offset, r.cursor = r.offset[:0], r.cursor[:0]
-	r.state, r.headOnly, r.sized, r.chunked, r.left = inHead, headOnly, false, false, 0
+	r.state, r.headOnly, r.old, r.sized, r.chunked, r.left = inHead, headOnly, false, false, false, 0
 	r.carry = r.carry[:0]
 }
 
@@ -130,7 +131,7 @@ var crlf2 = []byte("\r\n\r\n")
 // decides how the body ends.
 func (r *response) parseHead(head []byte) error {
 	line, rest, _ := bytes.Cut(head, crlf2[:2])
-	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' || bytes.ContainsAny(line, "\r\n") {
 		return fmt.Errorf("%w: status line %.40q", errHead, line)
 	}
 	status := 0
@@ -140,7 +141,7 @@ func (r *response) parseHead(head []byte) error {
 		}
 		status = status*10 + int(c-'0')
 	}
-	r.status, r.close = status, line[7] == '0'
+	r.status, r.old, r.close = status, line[7] == '0', line[7] == '0'
 	for len(rest) > 0 {
 		end := bytes.IndexByte(rest, '\r')
 		if end < 0 || end+1 >= len(rest) || rest[end+1] != '\n' {
@@ -163,6 +164,8 @@ func (r *response) frame() error {
 		r.reset(r.headOnly) // an interim answer; the real one follows
 	case r.sized && r.chunked:
 		return fmt.Errorf("%w: both Content-Length and Transfer-Encoding", errHead)
+	case r.old && r.chunked:
+		return fmt.Errorf("%w: Transfer-Encoding in HTTP/1.0", errHead)
 	case r.headOnly || r.status == 204 || r.status == 304:
 		r.state = complete
 	case r.chunked:

@@ -112,8 +112,9 @@ func (t *readTask) body(_ int64, r *response, piece []byte) {
 
 func (t *readTask) done(now int64, r *response) {
 	switch {
-	case r.status == 404 && t.source.absent:
-		t.finish()
+	case r.status == 404 && t.source.absent: // fine unless its creation was acknowledged
+		t.check.absent()
+		t.advance()
 	case r.status == 429 || r.status >= 500:
 		t.again(now, statusName(r.status))
 	case r.status != 200:
@@ -128,18 +129,14 @@ func (t *readTask) done(now int64, r *response) {
 	default:
 		t.scan.endPage(&t.check)
 		t.scan.end(&t.check)
-		t.finish()
+		t.check.end()
+		t.advance()
 	}
 }
 
 func (t *readTask) failed(now int64, err error) { t.again(now, errorName(err)) }
 
-// finish goes on with the next stream.
-func (t *readTask) finish() {
-	t.check.end()
-	t.advance()
-}
-
+// advance goes on with the next stream.
 func (t *readTask) advance() {
 	t.stream += t.stride
 	t.reading, t.attempts = false, 0
