@@ -1,6 +1,7 @@
 package fastpath
 
 import (
+	"bytes"
 	"strings"
 )
 
@@ -71,18 +72,33 @@ func headEnd(b []byte) int {
 	return 0
 }
 
-// mayBePlain looks at the first bytes of a request and says whether they can
-// still become one for the fast path. It keeps bytes that are no HTTP/1.1 at
-// all (a TLS hello, the HTTP/2 preface) from waiting for an empty line that
-// never comes.
+// mayBePlain looks at the beginning of a head and says whether it can still
+// become one for the fast path. It keeps bytes that are no HTTP/1.1 at all (a
+// TLS hello, the HTTP/2 preface), or that net/http would answer now (lines
+// without CR, a broken request line), from waiting for an empty line that never
+// comes.
 func mayBePlain(b []byte) bool {
+	known := false
 	for _, m := range methods {
 		n := min(len(b), len(m))
-		if string(b[:n]) == m[:n] {
+		known = known || string(b[:n]) == m[:n]
+	}
+	if !known {
+		return false
+	}
+	for at := 0; ; {
+		i := bytes.IndexByte(b[at:], '\n')
+		if i < 0 {
 			return true
 		}
+		if i == 0 || b[at+i-1] != '\r' {
+			return false
+		}
+		if at == 0 && !new(head).requestLine(string(b[:i-1])) {
+			return false
+		}
+		at += i + 1
 	}
-	return false
 }
 
 // methods that the fast path takes, with the space behind them.
@@ -109,6 +125,9 @@ func (h *head) parse(text string) verdict {
 		}
 		switch kindOf(name) {
 		case fieldHost:
+			if !plainHost(value) {
+				return odd
+			}
 			h.host = value
 			hosts++
 		case fieldLength:
@@ -164,9 +183,39 @@ func (h *head) requestLine(line string) bool {
 		}
 		h.method = m[:len(m)-1]
 		h.path, h.query, _ = strings.Cut(target, "?")
-		return true
+		return plainEscapes(h.path)
 	}
 	return false
+}
+
+// plainEscapes refuses a % without two hex digits.
+func plainEscapes(path string) bool {
+	for {
+		i := strings.IndexByte(path, '%')
+		if i < 0 {
+			return true
+		}
+		if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+			return false
+		}
+		path = path[i+3:]
+	}
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// plainHost takes names and addresses, with or without a port. It ends up in
+// Location.
+func plainHost(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("-._:[]", c) >= 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // cutField splits a field line (RFC 9112 §5). White space before the colon, an
