@@ -76,7 +76,7 @@ func (w *liveWriter) next(now int64, buf []byte) ([]byte, move) {
 	switch w.stage {
 	case gathering:
 		if l.ready == len(l.all) {
-			w.stage, w.deadline = settling, now+int64(settleTime)
+			w.stage, w.deadline = settling, now+int64(min(settleTime, l.bed.opts.Timeout/4))
 		} else if now > w.deadline {
 			return w.giveUp(buf, fmt.Errorf("%d of %d subscribers got an answer in %v", l.ready, len(l.all), gatherPatience))
 		}

@@ -17,7 +17,13 @@ import (
 // serve starts an honest server and puts what wrap makes of it on the network.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) (url string) {
 	t.Helper()
-	ds, err := durablestreams.Open("", &durablestreams.Options{InMemory: true, LongPollTimeout: 300 * time.Millisecond, PageSize: 64 << 10})
+	return serveWith(t, &durablestreams.Options{LongPollTimeout: 300 * time.Millisecond, PageSize: 64 << 10}, wrap)
+}
+
+func serveWith(t *testing.T, opts *durablestreams.Options, wrap func(http.Handler) http.Handler) (url string) {
+	t.Helper()
+	opts.InMemory = true
+	ds, err := durablestreams.Open("", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
