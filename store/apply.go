@@ -89,7 +89,8 @@ func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
 	if err != nil {
 		return err
 	}
-	if at := now(); s.cur != nil && s.cur.state.Forks == 0 && s.cur.decided(at).Expired(at) {
+	at := now()
+	for s.cur != nil && s.cur.state.Forks == 0 && s.cur.decided(at).Expired(at) {
 		// The path is free: end the expired stream first. That may take other
 		// slots, so this one is let go and everything looked at again.
 		e.release(s)
@@ -104,15 +105,17 @@ func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
 		if s, err = e.acquire(c.Path); err != nil {
 			return err
 		}
+		at = now()
 	}
 	defer e.release(s)
-	return e.createIn(s, c, done)
+	return e.createIn(s, c, at, done)
 }
 
 // createIn decides a Create with the slot of its path held, and for a fork the
-// forks lock too.
-func (e *Engine) createIn(s *slot, c *stream.Create, done stream.Completion) error {
+// forks lock too; at is the time at which the path was free.
+func (e *Engine) createIn(s *slot, c *stream.Create, at int64, done stream.Completion) error {
 	var source *live
+	about := s // whose records a refusal may rest on
 	if c.Fork != nil {
 		if c.Fork.SourcePath == c.Path {
 			source = s.cur
@@ -123,23 +126,23 @@ func (e *Engine) createIn(s *slot, c *stream.Create, done stream.Completion) err
 			}
 			defer e.release(src)
 			source = src.cur
+			if s.cur == nil {
+				about = src
+			}
 		}
 	}
-	at := now()
 	c.ID, c.Incarnation = e.newIdentity()
 	rec, res, refusal := stream.DecideCreate(s.cur.decided(at), source.decided(at), c, e.opts.SameType, at)
 	if refusal != nil || rec.Kind == 0 {
-		l := s.cur
-		if l == nil {
-			l = source // the refusal is about the source
-		}
-		e.answer(l, s, res, refusal, done)
+		e.answer(about.cur, about, res, refusal, done)
 		return nil
 	}
 	l := &live{slot: s, indexed: stream.Never, journaled: at, usedAt: at}
 	l.deadline.l = l
 	l.tail.start = rec.Meta.Base()
-	e.commit(op{live: l, source: source, rec: &rec, res: res, done: done})
+	if !e.commit(op{live: l, source: source, rec: &rec, res: res, done: done}) {
+		return nil
+	}
 	s.cur = l
 	e.table.addID(l)
 	e.deadlines.add(l)
@@ -213,7 +216,9 @@ func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, done stream.C
 	if rec.Unref != 0 {
 		unref = ancestors[len(rec.Collected)]
 	}
-	e.commit(op{live: l, source: unref, collected: collected, rec: &rec, res: res, done: done})
+	if !e.commit(op{live: l, source: unref, collected: collected, rec: &rec, res: res, done: done}) {
+		return nil
+	}
 	if !rec.Soft {
 		s.cur = nil
 		for _, a := range collected {

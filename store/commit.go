@@ -48,14 +48,15 @@ type openBatch struct {
 func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
 
 // commit puts an op into the open batch and folds its record. The slots of all
-// its streams are held. Once the engine has closed it only refuses.
-func (e *Engine) commit(o op) {
+// its streams are held. Once the engine has closed it only refuses, and gives
+// false.
+func (e *Engine) commit(o op) bool {
 	b := &e.open
 	b.mu.Lock()
 	if b.sealed {
 		b.mu.Unlock()
 		o.done.Complete(stream.Result{}, errClosing)
-		return
+		return false
 	}
 	if b.cur == nil {
 		b.cur = &batch{records: journal.NewBatch(b.hint)}
@@ -78,6 +79,7 @@ func (e *Engine) commit(o op) {
 	case b.ready <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // fold applies the record to the decided states.

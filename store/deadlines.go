@@ -260,7 +260,7 @@ func (e *Engine) evict(part int) (first int64) {
 	}
 	for _, s := range idle {
 		s.mu.Lock()
-		if l := s.cur; l != nil && !s.dead && l == s.pub && l.evictable(before) {
+		if l := s.cur; l != nil && !s.dead && s.ended == 0 && l == s.pub && l.evictable(before) {
 			first = min(first, l.indexed)
 			e.deadlines.remove(l)
 			e.table.removeID(l.state.ID)

@@ -239,8 +239,9 @@ func (e *Engine) put(w *archive.Batch, f *flushing) {
 	l := f.l
 	l.slot.mu.Lock()
 	if l.gone {
+		keepName := l.slot.archivedOther(l)
 		l.slot.mu.Unlock()
-		w.Delete(f.meta, l.indexed)
+		w.Delete(f.meta, l.indexed, keepName)
 		f.row = nil
 		e.flush.deleted = true
 		return
@@ -253,6 +254,12 @@ func (e *Engine) put(w *archive.Batch, f *flushing) {
 		w.PutProducers(f.meta.ID, f.producers)
 	}
 	putChunks(w, f.meta.ID, start, f.pieces)
+}
+
+// archivedOther reports whether the archive has another stream than l under the
+// path.
+func (s *slot) archivedOther(l *live) bool {
+	return s.cur != nil && s.cur != l && s.cur.flushedLSN > 0 || s.pub != nil && s.pub != l && s.pub.flushedLSN > 0
 }
 
 // putChunks writes the pieces as chunks as large as they may be.
@@ -283,6 +290,9 @@ func (e *Engine) settle(f *flushing) {
 	l := f.l
 	l.slot.mu.Lock()
 	defer e.release(l.slot)
+	if f.row != nil {
+		l.indexed = f.indexed
+	}
 	if l.gone {
 		if f.row == nil && !l.dropped {
 			l.dropped = true
@@ -292,5 +302,5 @@ func (e *Engine) settle(f *flushing) {
 	}
 	e.flush.tails.Add(-int64(f.end - l.tail.start))
 	l.tail.drop(f.end)
-	l.flushedLSN, l.indexed = f.lsn, f.indexed
+	l.flushedLSN = f.lsn
 }

@@ -77,13 +77,16 @@ func (w *Batch) PutChunk(id stream.ID, pos uint64, data []byte) {
 	w.keep(w.b.Set(chunkKey(id, pos), data, nil))
 }
 
-// Delete removes everything of a stream, its name included: a stream that has
-// taken the name since must be put after it.
-func (w *Batch) Delete(m *stream.Meta, indexed int64) {
+// Delete removes everything of a stream. Its name goes too, unless keepName says
+// that another stream has been put under it already; one that takes the name
+// later must be put after this.
+func (w *Batch) Delete(m *stream.Meta, indexed int64, keepName bool) {
 	w.keep(w.b.Delete(stateKey(m.ID), nil))
 	w.keep(w.b.Delete(producersKey(m.ID), nil))
 	w.keep(w.b.DeleteRange(chunkKey(m.ID, 0), chunkKey(m.ID+1, 0), nil))
-	w.keep(w.b.Delete(nameKey(m.Path), nil))
+	if !keepName {
+		w.keep(w.b.Delete(nameKey(m.Path), nil))
+	}
 	if indexed != stream.Never {
 		w.keep(w.b.Delete(deadlineKey(indexed, m.ID), nil))
 	}
