@@ -55,17 +55,21 @@ const memoryDir = "data"
 // Options.InMemory dir is ignored. opts may be nil. Somebody has to call
 // [Server.Shutdown], or [Server.Serve] with a context that ends.
 func Open(dir string, opts *Options) (*Server, error) {
+	switch {
+	case opts != nil && opts.InMemory:
+		return open(vfs.NewMem(), memoryDir, opts)
+	case dir == "":
+		return nil, errors.New("no data directory given")
+	}
+	return open(vfs.Default, dir, opts)
+}
+
+func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{}), down: make(chan struct{})}
+	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{})}
 	s.requests.init()
-	fs := vfs.Default
-	if s.opts.InMemory {
-		fs, dir = vfs.NewMem(), memoryDir
-	} else if dir == "" {
-		return nil, errors.New("no data directory given")
-	}
 	so := s.opts.store()
 	so.SameType = wire.SameMediaType
 	so.OnFatal = s.fail

@@ -103,10 +103,7 @@ func (e endpoint) shutdown(ctx context.Context) (gently bool) {
 // returns the same error: [Server.Err], or that the data directory could not be
 // closed cleanly.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.shutdown.Do(func() {
-		s.closeErr = s.close(ctx)
-		close(s.down)
-	})
+	s.shutdown.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
 }
 

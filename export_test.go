@@ -1,0 +1,36 @@
+package durablestreams
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// OpenFS is Open on any file system.
+func OpenFS(fs vfs.FS, dir string, opts *Options) (*Server, error) { return open(fs, dir, opts) }
+
+// SettleTime is how long Shutdown waits beyond its context.
+const SettleTime = settleTime
+
+// Gate is the count of requests.
+type Gate struct{ gate }
+
+// NewGate makes a gate that is open.
+func NewGate() *Gate {
+	g := &Gate{}
+	g.init()
+	return g
+}
+
+func (g *Gate) Enter() bool           { return g.enter() }
+func (g *Gate) Leave()                { g.leave() }
+func (g *Gate) Shut() <-chan struct{} { return g.shut() }
+
+// LimitConnections bounds the connections of a server that is not ours.
+func LimitConnections(hs *http.Server, ln net.Listener, n int64, log *slog.Logger) net.Listener {
+	l := &connectionLimit{Listener: ln, max: n, log: log}
+	hs.ConnState = l.track
+	return l
+}
