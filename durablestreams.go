@@ -44,7 +44,6 @@ type Server struct {
 	closing   bool
 	endpoints []endpoint
 	shutdown  sync.Once
-	down      chan struct{} // closed when Shutdown is through
 	closeErr  error
 }
 
