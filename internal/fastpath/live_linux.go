@@ -10,7 +10,6 @@ func (c *conn) openFeed() {
 	c.feed = c.op.Open(func() { l.post(message{c, woken}) })
 	c.chunked = false
 	c.state = live
-	c.in = nil // what came behind a live read waits in the kernel, if anything does
 	c.step()
 }
 
