@@ -136,6 +136,7 @@ func short() func(http.Handler) http.Handler {
 func TestLies(t *testing.T) {
 	for _, l := range append(append([]lie{}, writeLies...), readLies...) {
 		t.Run("a server that "+l.name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, portable bool) {
 				opts := small(serve(t, l.wrap), l.scenario)
 				if l.scenario == "producers" {

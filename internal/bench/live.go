@@ -141,14 +141,15 @@ func (w *liveWriter) giveUp(buf []byte, err error) ([]byte, move) {
 	return buf, move{kind: stop}
 }
 
-// complete tells whether every subscriber has every acknowledged append.
+// complete tells whether every subscriber has every acknowledged append, or has shown
+// that it never will.
 func (l *live) complete() bool {
 	want := l.writer.ledger.sent
 	for want > 0 && l.writer.ledger.outcome(want-1) != acknowledged {
 		want--
 	}
 	for _, s := range l.all {
-		if s.check.next[0] < want {
+		if s.check.next[0] < want && s.check.found.Alien == 0 {
 			return false
 		}
 	}

@@ -67,9 +67,10 @@ var liveLies = []lie{
 func TestLiveLies(t *testing.T) {
 	for _, l := range liveLies {
 		t.Run("a server that "+l.name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, portable bool) {
 				opts := small(serve(t, l.wrap), l.scenario)
-				opts.Portable, opts.Timeout, opts.Subscribers, opts.Rate, opts.Requests = portable, 500*time.Millisecond, 8, 1000, 20
+				opts.Portable, opts.Subscribers, opts.Rate, opts.Requests = portable, 8, 1000, 20
 				if l.scenario == "idle" {
 					opts.Duration = 50 * time.Millisecond
 				}

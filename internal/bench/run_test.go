@@ -66,6 +66,7 @@ func TestHonestServer(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, portable bool) {
 				scenario, _, _ := strings.Cut(name, " ")
 				opts := small(serve(t, nil), scenario)
@@ -165,6 +166,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, scenario := range []string{"append", "fanout", "idle", "mixed", "catchup"} {
 		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, portable bool) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var gets atomic.Int64

@@ -63,8 +63,12 @@ func run(t *testing.T, opts bench.Options) (bench.Report, string, error) {
 
 // both runs a test over each driver.
 func both(t *testing.T, test func(t *testing.T, portable bool)) {
-	t.Run("epoll", func(t *testing.T) { test(t, false) })
-	t.Run("portable", func(t *testing.T) { test(t, true) })
+	for name, portable := range map[string]bool{"epoll": false, "portable": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time is waiting
+			test(t, portable)
+		})
+	}
 }
 
 // exchange is a request whose answer can be looked at and changed before it goes out.
