@@ -20,8 +20,8 @@ type check struct {
 	writers []int
 	first   int64
 	step    int64
-	next    []int64           // for each writer, the next request that is expected
-	skipped map[place]outcome // passed over so far
+	next    []int64            // for each writer, the next request that is expected
+	skipped map[place]struct{} // passed over so far
 	records int64
 }
 
@@ -53,9 +53,9 @@ func (c *check) record(conn int, seq int64) {
 	}
 	for ; c.next[w] < seq; c.next[w] += c.step {
 		if c.skipped == nil {
-			c.skipped = map[place]outcome{}
+			c.skipped = map[place]struct{}{}
 		}
-		c.skipped[place{conn, c.next[w]}] = c.ledgers[conn].outcome(c.next[w])
+		c.skipped[place{conn, c.next[w]}] = struct{}{}
 	}
 	c.next[w] = seq + c.step
 	c.seen(conn, seq)
@@ -75,13 +75,13 @@ func (c *check) seen(conn int, seq int64) {
 // late takes a record that comes after a later one of its connection. One in doubt
 // may have been carried out at any time.
 func (c *check) late(p place) {
-	o, missed := c.skipped[p]
+	_, missed := c.skipped[p]
 	delete(c.skipped, p)
 	switch {
 	case !missed:
 		c.found.Doubled++
 		c.tell("request %d of connection %d is there twice", p.seq, p.conn)
-	case o == acknowledged:
+	case c.ledgers[p.conn].outcome(p.seq) == acknowledged:
 		c.found.Reordered++
 		c.tell("request %d of connection %d comes after a later one", p.seq, p.conn)
 	default:
@@ -106,8 +106,8 @@ func (c *check) end() {
 			}
 		}
 	}
-	for p, o := range c.skipped {
-		if o == acknowledged {
+	for p := range c.skipped {
+		if c.ledgers[p.conn].outcome(p.seq) == acknowledged {
 			c.lost(p)
 		}
 	}

@@ -13,6 +13,7 @@ func (l *live) result(empty snapshot, idle bool) Result {
 	res.Verify = &Verification{}
 	resubscribed := 0
 	for _, s := range l.all {
+		res.Verify.add(s.end(l.writer.ledger))
 		for _, d := range s.got {
 			fromStart.record(d.at - l.started[d.seq])
 			if acked := l.acked[d.seq]; acked > d.at || acked == 0 {
@@ -23,8 +24,6 @@ func (l *live) result(empty snapshot, idle bool) Result {
 			}
 			last = max(last, d.at)
 		}
-		s.check.end()
-		res.Verify.add(s.check.total)
 		resubscribed += s.again
 	}
 	written := l.writer.tally
@@ -34,7 +33,7 @@ func (l *live) result(empty snapshot, idle bool) Result {
 	res.fill(total, written, l.begin.at)
 	res.Latency, res.Lateness, res.Unsent = fromStart.quantiles(), written.lateness.quantiles(), written.unsent
 	res.Reconnects, res.Unsolicited = l.pool.reconnects.Load(), l.pool.unsolicited.Load()
-	server, own := l.used()
+	server, own := l.end.server.cpu.less(l.begin.server.cpu), l.end.own.less(l.begin.own)
 	res.Own = Cost{own.user, own.system}
 	if b.pid != 0 {
 		res.Server = &Server{CPU: Cost{server.user, server.system}, RSSBefore: empty.rss, RSSAfter: l.end.server.rss}
@@ -43,7 +42,7 @@ func (l *live) result(empty snapshot, idle bool) Result {
 		res.Metrics = append(res.Metrics, Metric{"answers that the server ended", "", float64(resubscribed)})
 	}
 	if idle {
-		l.idleMetrics(&res, empty)
+		l.idleMetrics(&res, empty, server)
 		return res
 	}
 	res.Metrics = append(res.Metrics, named3("write", &written.latency)...)
@@ -62,7 +61,7 @@ func named3(what string, h *histogram) []Metric {
 }
 
 // idleMetrics says what connections cost to which nothing happens.
-func (l *live) idleMetrics(res *Result, empty snapshot) {
+func (l *live) idleMetrics(res *Result, empty snapshot, server usage) {
 	n := float64(len(l.all))
 	window := time.Duration(l.end.at - l.begin.at)
 	res.Elapsed = window
@@ -70,7 +69,6 @@ func (l *live) idleMetrics(res *Result, empty snapshot) {
 	if l.bed.pid == 0 || n == 0 {
 		return
 	}
-	server, _ := l.used()
 	res.Metrics = append(res.Metrics,
 		Metric{"server memory per connection", "B", float64(l.end.server.rss-empty.rss) / n},
 		Metric{"server CPU per connection and second", "ns", float64(server.user+server.system) / n / window.Seconds()})

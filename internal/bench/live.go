@@ -3,12 +3,13 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
+	"sync/atomic"
 	"time"
 )
 
-// live is what one stream's writer and its subscribers share. All are driven by one
-// thread, so that their times are of one clock and need no locks.
+// live is what one stream's writer and its subscribers share. The writer has a thread
+// of its own, so that its latency is the server's and not that of reading for all the
+// subscribers; the clock is one.
 type live struct {
 	bed    *bed
 	kind   string
@@ -16,26 +17,27 @@ type live struct {
 	pool   *pool
 	writer *liveWriter
 	all    []*subscriber
-	ready  int // subscribers whose answer has begun
+	ready  atomic.Int64 // subscribers whose answer has begun
 
+	// Of the writer's thread while the run lasts.
 	started []int64 // for each append, from when its latency counts
 	acked   []int64 // and when its answer was complete; 0 if not
-	tally   *tally  // of the subscribers
+	begin   mark    // around the measured time
+	end     mark
+	err     error
 
-	begin, end mark // around the measured time
-	err        error
+	tally *tally // of the subscribers' thread
 }
 
 // mark is what server and generator had used at a moment.
 type mark struct {
 	at     int64
 	server snapshot
-	loop   usage
-	self   usage
+	own    usage
 }
 
 func (l *live) mark() mark {
-	m := mark{at: l.pool.now(), loop: threadUsage(), self: processUsage()}
+	m := mark{at: l.pool.now(), own: processUsage()}
 	var err error
 	if m.server, err = l.bed.observe(); err != nil {
 		l.err = err
@@ -75,10 +77,10 @@ func (w *liveWriter) next(now int64, buf []byte) ([]byte, move) {
 	}
 	switch w.stage {
 	case gathering:
-		if l.ready == len(l.all) {
+		if ready := int(l.ready.Load()); ready == len(l.all) {
 			w.stage, w.deadline = settling, now+int64(min(settleTime, l.bed.opts.Timeout/4))
 		} else if now > w.deadline {
-			return w.giveUp(buf, fmt.Errorf("%d of %d subscribers got an answer in %v", l.ready, len(l.all), gatherPatience))
+			return w.giveUp(buf, fmt.Errorf("%d of %d subscribers got an answer in %v", ready, len(l.all), gatherPatience))
 		}
 	case settling:
 		if now >= w.deadline {
@@ -149,7 +151,7 @@ func (l *live) complete() bool {
 		want--
 	}
 	for _, s := range l.all {
-		if s.check.next[0] < want && s.check.found.Alien == 0 {
+		if s.progress.Load() < want {
 			return false
 		}
 	}
@@ -160,21 +162,21 @@ func (l *live) complete() bool {
 func (b *bed) newLive(kind string, longPoll, idle bool) (*live, [][]task) {
 	l := &live{bed: b, kind: kind, format: newFormat(b.run, b.opts.Size, true), tally: &tally{}}
 	lay := layout{conns: 1, streams: 1}
-	ledgers := make([]ledger, 1)
 	l.writer = &liveWriter{live: l, idle: idle, appendTask: appendTask{
-		run: newAppendRun(b, kind, l.format, lay, b.opts.Producers), tally: &tally{}, ledger: &ledgers[0],
+		run: newAppendRun(b, kind, l.format, lay, b.opts.Producers), tally: &tally{}, ledger: &ledger{},
 		pace: pace{conns: 1},
 	}}
-	tasks := []task{l.writer}
+	var tasks []task
+	most := int64(b.opts.Rate*b.opts.Duration.Seconds()) + 1
 	for range b.opts.Subscribers {
 		s := &subscriber{live: l, longPoll: longPoll, scan: scan{format: l.format}}
-		s.check = check{layout: lay, ledgers: ledgers, total: &Verification{}}
+		s.check = check{layout: lay, ledgers: []ledger{{sent: most}}, total: &Verification{}} // the writer's at the end
 		s.check.begin(0)
 		s.offset = append(s.offset, "-1"...)
 		l.all = append(l.all, s)
 		tasks = append(tasks, s)
 	}
-	return l, [][]task{tasks}
+	return l, [][]task{{l.writer}, tasks}
 }
 
 // runFanout: one writer, many SSE subscribers.
@@ -224,22 +226,10 @@ func (b *bed) runLive(ctx context.Context, kind string, longPoll, idle bool) ([]
 	if b.opts.SyncDir != "" {
 		res.Disk = &disk
 	}
-	back, err := b.readBack(ctx, &source{kind: kind, count: 1, format: l.format, layout: layout{1, 1}, ledgers: l.all[0].check.ledgers})
+	back, err := b.readBack(ctx, &source{kind: kind, count: 1, format: l.format, layout: layout{1, 1}, ledgers: []ledger{*l.writer.ledger}})
 	if err != nil {
 		return nil, err
 	}
 	res.Verify.add(back)
 	return []Result{res}, b.remove(ctx, kind, 1)
-}
-
-// used gives the CPU time of server and generator in the measured time.
-func (l *live) used() (server, own usage) {
-	server, own = l.end.server.cpu.less(l.begin.server.cpu), l.end.loop.less(l.begin.loop)
-	if l.bed.opts.Portable {
-		own = l.end.self.less(l.begin.self)
-	}
-	if l.bed.pid == os.Getpid() {
-		server = l.end.self.less(l.begin.self).less(own)
-	}
-	return server, own
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type subscriber struct {
 	scan     scan
 	events   events
 	got      []delivery
+	progress atomic.Int64 // the next append it waits for; never after nonsense
 
 	offset []byte
 	cursor []byte
@@ -64,7 +66,7 @@ func (s *subscriber) next(now int64, buf []byte) ([]byte, move) {
 func (s *subscriber) arrived() {
 	if !s.ready {
 		s.ready = true
-		s.live.ready++
+		s.live.ready.Add(1)
 	}
 }
 
@@ -107,9 +109,27 @@ func (s *subscriber) record(conn int, seq int64) {
 	s.mended = false
 	s.got = append(s.got, delivery{seq, s.now})
 	s.check.record(conn, seq)
+	s.progress.Store(s.check.next[0])
 }
 
-func (s *subscriber) alien(what string) { s.check.alien(what) }
+func (s *subscriber) alien(what string) {
+	s.check.alien(what)
+	s.progress.Store(never)
+}
+
+// end compares what came with what the writer knows now.
+func (s *subscriber) end(writer *ledger) *Verification {
+	for i, d := range s.got {
+		if d.seq >= writer.sent {
+			s.check.alien("a request that was never sent")
+			s.got = s.got[:i]
+			break
+		}
+	}
+	s.check.ledgers = []ledger{*writer}
+	s.check.end()
+	return s.check.total
+}
 
 func (s *subscriber) done(now int64, r *response) {
 	switch {

@@ -62,7 +62,7 @@ func (t *sweepTask) again(now int64, why string) {
 // sweep runs a request over streams 0 to count-1 of a kind.
 func (b *bed) sweep(ctx context.Context, method, kind string, count int, good []int, fields ...string) error {
 	tallies := b.tallies()
-	conns := min(count, max(b.opts.Connections, 16), 64)
+	conns := min(count, max(b.opts.Connections, 64), 1024)
 	groups := b.spread(conns, func(i, loop int) task {
 		return &sweepTask{
 			bed: b, method: method, rest: b.fixed(fields...), good: good, kind: kind,

@@ -76,7 +76,27 @@ func (r *Result) text(p *page) {
 	for _, note := range r.Notes {
 		p.line("", "%s", note)
 	}
+	r.samplesText(p)
 	r.verifyText(p)
+}
+
+// samplesText prints some of the samples of a sustained run.
+func (r *Result) samplesText(p *page) {
+	const rows = 12
+	for i, s := range r.Samples {
+		if i%((len(r.Samples)+rows-1)/rows) != 0 {
+			continue
+		}
+		width := s.At
+		if i > 0 {
+			width -= r.Samples[i-1].At
+		}
+		line := fmt.Sprintf("at %8v  %10s/s", s.At.Round(10*time.Millisecond), number(math.Round(float64(s.Count)/width.Seconds())))
+		if s.RSS > 0 {
+			line += "  RSS " + size(float64(s.RSS))
+		}
+		p.line("", "%s", line)
+	}
 }
 
 // countsText prints what was not plain success.
