@@ -174,6 +174,7 @@ type flushing struct {
 	producers []byte
 	lsn       uint64
 	end       uint64 // tail that row tells
+	size      int    // bytes of the tail, about
 	indexed   int64
 	pieces    [][]byte
 }
@@ -186,7 +187,7 @@ func (e *Engine) flushSome(list []*live) (n int, err error) {
 	for size := 0; n < len(list) && size < flushGroup; n++ {
 		f := e.snapshotForFlush(list[n])
 		need = max(need, f.lsn)
-		size += len(f.row) + len(f.producers) + int(f.end-list[n].tail.start)
+		size += len(f.row) + len(f.producers) + f.size
 		group = append(group, f)
 	}
 	// The rows tell the decided states, so the journal must have them first: an
@@ -225,6 +226,7 @@ func (e *Engine) snapshotForFlush(l *live) flushing {
 		f.end = l.tail.start
 		return f
 	}
+	f.size = int(l.state.Tail - l.tail.start)
 	f.row = archive.AppendRow(nil, &l.state, l.lsn)
 	f.indexed = archive.IndexedDeadline(&l.state)
 	if l.producersLSN > l.flushedLSN {

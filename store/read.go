@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"io"
 
 	"durablestreams/internal/archive"
@@ -167,5 +168,8 @@ func (b *blocks) Close() error {
 }
 
 func damaged(err error) error {
+	if errors.Is(err, archive.ErrClosed) {
+		return errClosing
+	}
 	return &stream.Error{Kind: stream.Damaged, Message: "the stream's data cannot be read", Err: err}
 }

@@ -148,7 +148,7 @@ func TestPartialFlush(t *testing.T) {
 	e := dstest.OpenEngine(t, disk, o)
 	want := richHistory(t, e)
 	big := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
-	for i := range 6 {
+	for i := range 3 {
 		p := stream.Path(fmt.Sprint("big", i))
 		dstest.MustApply(t, e, &stream.Create{Path: p, ContentType: "text/plain", Data: big})
 		want[p] = fmt.Sprintf("%d bytes", len(big))

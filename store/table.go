@@ -139,6 +139,9 @@ func (e *Engine) acquire(p stream.Path) (*slot, error) {
 	l, err := e.load(s)
 	if err != nil {
 		e.release(s)
+		if errors.Is(err, archive.ErrClosed) {
+			return nil, errClosing
+		}
 		return nil, &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
 	}
 	s.loaded.Store(true)

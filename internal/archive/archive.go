@@ -17,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -37,11 +39,19 @@ type Options struct {
 	ReadOnly  bool
 }
 
+// ErrClosed is the error of reads that meet a closed archive.
+var ErrClosed = errors.New("the archive is closed")
+
 // Archive is an open archive.
 type Archive struct {
 	db      *pebble.DB
 	applied uint64
 	nextID  stream.ID
+
+	mu      sync.Mutex // guards what follows
+	readers int        // reads going on, walks included
+	closed  bool
+	idle    chan struct{} // closed when the last reader leaves a closed archive
 }
 
 // Row is a stream's state as of a journal position.
@@ -58,7 +68,7 @@ func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{db: db}
+	a := &Archive{db: db, idle: make(chan struct{})}
 	if err := a.readHeader(o.ReadOnly); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -155,8 +165,53 @@ func (a *Archive) Reclaim(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the archive. Batches that were not synced may be lost.
+// enter begins a read; leave ends it. In between the store stays open.
+func (a *Archive) enter() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrClosed
+	}
+	a.readers++
+	return nil
+}
+
+func (a *Archive) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.readers--
+	if a.closed && a.readers == 0 {
+		close(a.idle)
+	}
+}
+
+func (a *Archive) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+// closeWait is how long Close waits for walks that nobody ends.
+const closeWait = 5 * time.Second
+
+// Close closes the archive. Batches that were not synced may be lost. Reads that
+// are going on fail at their next step; bytes they have given out must stay
+// valid, so Close waits for them to end, and leaves the store open with an error
+// if they do not.
 func (a *Archive) Close() error {
+	a.mu.Lock()
+	a.closed = true
+	readers := a.readers
+	a.mu.Unlock()
+	if readers > 0 {
+		timeout := time.NewTimer(closeWait)
+		defer timeout.Stop()
+		select {
+		case <-a.idle:
+		case <-timeout.C:
+			return errors.New("close archive: reads are still going on")
+		}
+	}
 	if err := a.db.Close(); err != nil {
 		return fmt.Errorf("close archive: %w", err)
 	}
@@ -165,6 +220,10 @@ func (a *Archive) Close() error {
 
 // Lookup gives the number of the stream at a path.
 func (a *Archive) Lookup(p stream.Path) (id stream.ID, found bool, err error) {
+	if err := a.enter(); err != nil {
+		return 0, false, err
+	}
+	defer a.leave()
 	b, closer, err := a.db.Get(nameKey(p))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, false, nil
@@ -181,6 +240,10 @@ func (a *Archive) Lookup(p stream.Path) (id stream.ID, found bool, err error) {
 
 // Load gives a stream's row; nil if there is none.
 func (a *Archive) Load(id stream.ID) (*Row, error) {
+	if err := a.enter(); err != nil {
+		return nil, err
+	}
+	defer a.leave()
 	b, closer, err := a.db.Get(stateKey(id))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 
 // Chunks walks the chunks of a stream in order.
 type Chunks struct {
+	a     *Archive
 	it    *pebble.Iterator
 	id    stream.ID
 	pos   uint64
@@ -18,17 +19,24 @@ type Chunks struct {
 
 // Chunks starts at position from, which may lie inside a chunk.
 func (a *Archive) Chunks(id stream.ID, from uint64) (*Chunks, error) {
+	if err := a.enter(); err != nil {
+		return nil, err
+	}
 	it, err := a.db.NewIter(&pebble.IterOptions{LowerBound: chunkKey(id, 0), UpperBound: chunkKey(id+1, 0)})
 	if err != nil {
+		a.leave()
 		return nil, fmt.Errorf("read stream %d: %w", id, err)
 	}
-	return &Chunks{it: it, id: id, pos: from, first: true}, nil
+	return &Chunks{a: a, it: it, id: id, pos: from, first: true}, nil
 }
 
 // Next gives the bytes from the current position to the end of their chunk; nil
 // at the end. They are valid until the next call. A hole between chunks is an
 // error.
 func (c *Chunks) Next() ([]byte, error) {
+	if c.a.isClosed() {
+		return nil, ErrClosed
+	}
 	var ok bool
 	if c.first {
 		ok, c.first = c.it.SeekLT(chunkKey(c.id, c.pos+1)), false
@@ -55,4 +63,7 @@ func (c *Chunks) Next() ([]byte, error) {
 }
 
 // Close ends the walk.
-func (c *Chunks) Close() error { return c.it.Close() }
+func (c *Chunks) Close() error {
+	defer c.a.leave()
+	return c.it.Close()
+}
