@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"durablestreams/internal/protocol"
-	"durablestreams/stream"
 )
 
 // state is what a connection is doing.
@@ -32,6 +31,9 @@ type conn struct {
 	half     bool // the peer sends nothing more
 	broken   bool // the connection is dead
 	closes   bool // to be closed after the answer
+	begun    bool // a head has begun to come, and its time runs
+	again    bool // the feed was woken while a worker stepped it
+	resuming bool // a message is on its way for another turn
 
 	in  []byte // read but not used
 	out []byte // to be written as soon as the peer takes it
@@ -47,9 +49,16 @@ type conn struct {
 	ended    func() // the connection has left the fast path
 }
 
-// advance does whatever can be done now.
+// turn is how many requests or reads a connection may have in a row.
+const turn = 64
+
+// advance does whatever can be done now, as far as it is fair to the others.
 func (c *conn) advance() {
-	for c.state == reading && len(c.out) == 0 {
+	for n := 0; c.state == reading && len(c.out) == 0; n++ {
+		if n == turn {
+			c.resume()
+			break
+		}
 		if len(c.in) > 0 && c.request(c.in, true) {
 			continue
 		}
@@ -62,6 +71,14 @@ func (c *conn) advance() {
 	}
 	if c.state == live && c.half {
 		c.close()
+	}
+}
+
+// resume goes on when the others had their turn.
+func (c *conn) resume() {
+	if !c.resuming {
+		c.resuming = true
+		c.loop.post(message{c, resumed})
 	}
 }
 
@@ -104,15 +121,13 @@ func (c *conn) keep(b []byte) {
 	c.in = append(c.in, b...)
 }
 
-// endOfInput handles the peer's end of sending.
+// endOfInput handles the peer's end of sending. What it left unfinished is odd.
 func (c *conn) endOfInput() {
-	if len(c.in) == 0 || headEnd(c.in) == 0 {
+	if len(c.in) == 0 {
 		c.close()
 		return
 	}
-	// A body broke off. The peer may still read the answer.
-	c.closes = true
-	c.refuse(&stream.Error{Kind: stream.IncompleteBody, Message: "the body broke off"})
+	c.handOver(c.in)
 }
 
 // request handles the request at the beginning of b, if it is complete, and
@@ -124,7 +139,10 @@ func (c *conn) request(b []byte, kept bool) bool {
 			c.handOver(b)
 			return c.state != closed
 		}
-		c.expect(c.loop.srv.opts.HeaderTimeout)
+		if !c.begun {
+			c.begun = true
+			c.expect(c.loop.srv.opts.HeaderTimeout)
+		}
 		return false
 	}
 	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody {
@@ -172,7 +190,11 @@ func (c *conn) parse(b []byte) bool {
 
 // begin starts the request. The body is only good during the call.
 func (c *conn) begin(body []byte) {
-	c.deadline = 0
+	c.deadline, c.begun = 0, false
+	if c.req.BeginWaits() {
+		c.work(&job{begin: true, body: append([]byte(nil), body...)})
+		return
+	}
 	op, res := c.loop.srv.core.Begin(&c.req)
 	if op == nil {
 		c.answer(res)
@@ -208,30 +230,28 @@ func (c *conn) message(w what) {
 	}
 	if c.state == closed {
 		if w == prepared {
-			c.job.discard()
-			if c.feed != nil {
-				c.feed.Close()
-			}
+			c.drop(c.job)
 		}
 		return
 	}
 	switch w {
 	case answered:
-		c.state = reading
-		c.answer(c.op.Response())
+		c.answerWrite()
 	case prepared:
 		c.prepared()
 	case woken:
+		c.again = c.state == busy && c.feed != nil
 		if c.state == live && len(c.out) == 0 {
 			c.step()
 		}
+	case resumed:
+		c.resuming = false
 	}
 	c.advance()
 }
 
 func (c *conn) accepted() {
 	l := c.loop
-	l.srv.accepting.Add(-1)
 	l.conns[int32(c.fd)] = c
 	if l.srv.ending.Load() {
 		c.close()
@@ -243,7 +263,19 @@ func (c *conn) accepted() {
 		c.close()
 		return
 	}
+	c.begun = true
 	c.expect(l.srv.opts.HeaderTimeout)
+}
+
+// answerWrite sends the answer of the committer.
+func (c *conn) answerWrite() {
+	op := c.op
+	if op == nil {
+		op = c.job.op // a worker began it
+	}
+	c.job = nil
+	c.state = reading
+	c.answer(op.Response())
 }
 
 // answer sends an answer and makes ready for the next request.
@@ -278,17 +310,6 @@ func (c *conn) answerDone() {
 		}
 		c.expect(c.loop.srv.opts.IdleTimeout)
 	}
-}
-
-// refuse answers a request that is not complete and ends the connection.
-func (c *conn) refuse(err error) {
-	c.in = nil
-	if c.head == nil {
-		c.close()
-		return
-	}
-	c.closes = true
-	c.answer(c.loop.srv.core.Refuse(&c.req, err))
 }
 
 // write sends b as far as the peer takes it and keeps the rest.
@@ -347,64 +368,4 @@ func (c *conn) expect(d time.Duration) { c.until(c.loop.now.Add(d)) }
 func (c *conn) until(t time.Time) {
 	c.deadline = t.UnixNano()
 	c.loop.timers.set(c, c.deadline)
-}
-
-// timeout handles a deadline that may have moved on.
-func (c *conn) timeout() {
-	switch {
-	case c.state == closed || c.deadline == 0:
-		return
-	case c.deadline > c.loop.now.UnixNano():
-		c.loop.timers.set(c, c.deadline)
-		return
-	case c.state == live && len(c.out) == 0:
-		c.step()
-	case c.state == reading && len(c.out) == 0 && len(c.in) > 0 && headEnd(c.in) > 0:
-		c.refuse(&stream.Error{Kind: protocol.BodyTimeout, Message: "the body made no progress for too long"})
-	case c.state == busy || c.state == lent:
-		return
-	default:
-		c.close()
-	}
-	c.advance()
-}
-
-// drain ends the connection as soon as the request in hand is answered.
-func (c *conn) drain() {
-	switch {
-	case c.state == live && len(c.out) == 0:
-		c.closes = true
-		c.step()
-	case c.state == reading && len(c.out) == 0 && len(c.in) == 0:
-		c.close()
-	default:
-		c.closes = true
-	}
-}
-
-// close ends the connection. A worker or the committer that still has its
-// request finds it closed.
-func (c *conn) close() {
-	if c.state == closed {
-		return
-	}
-	if c.feed != nil {
-		if c.state != busy { // else the worker steps it; prepared closes it
-			c.feed.Close()
-		}
-	}
-	_ = unix.Close(c.fd)
-	c.forget()
-}
-
-// forget takes the connection out of its loop.
-func (c *conn) forget() {
-	c.state = closed
-	c.loop.timers.remove(c)
-	delete(c.loop.conns, int32(c.fd))
-	c.in, c.out, c.head, c.op = nil, nil, nil, nil
-	c.loop.srv.open.Add(-1)
-	if c.ended != nil {
-		c.ended()
-	}
 }

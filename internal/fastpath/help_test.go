@@ -52,13 +52,15 @@ type server struct {
 	log   *syncBuilder
 	open  *gauge // connections on the fast path
 	slow  *gauge // connections of net/http
+	cut   bool   // Shutdown is to say that it had to cut
 
 	watches *gauge // of streams
+	reads   *gauge // that are open
 }
 
 func start(t testing.TB, cfg config) *server {
 	t.Helper()
-	s := &server{t: t, log: &syncBuilder{}, open: newGauge(), slow: newGauge(), watches: newGauge()}
+	s := &server{t: t, log: &syncBuilder{}, open: newGauge(), slow: newGauge(), watches: newGauge(), reads: newGauge()}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	store := cfg.store
 	if store == nil {
@@ -70,7 +72,7 @@ func start(t testing.TB, cfg config) *server {
 	}
 	cfg.protocol.Logger = logger
 	var err error
-	if s.core, err = protocol.New(watched{store, s.watches}, &cfg.protocol); err != nil {
+	if s.core, err = protocol.New(counted{store, s.watches, s.reads}, &cfg.protocol); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,19 +104,35 @@ func start(t testing.TB, cfg config) *server {
 	return s
 }
 
-// watched counts watches.
-type watched struct {
+// counted counts watches and reads.
+type counted struct {
 	protocol.Store
-	n *gauge
+	watches, reads *gauge
 }
 
-func (w watched) Watch(snap stream.Snapshot, wake func()) (stop func()) {
-	stopInner, once := w.Store.Watch(snap, wake), sync.Once{}
-	w.n.add(1)
+func (c counted) Watch(snap stream.Snapshot, wake func()) (stop func()) {
+	stopInner, once := c.Store.Watch(snap, wake), sync.Once{}
+	c.watches.add(1)
 	return func() {
 		stopInner()
-		once.Do(func() { w.n.add(-1) })
+		once.Do(func() { c.watches.add(-1) })
 	}
+}
+
+func (c counted) Read(snap stream.Snapshot, from, to uint64) stream.Blocks {
+	c.reads.add(1)
+	return &countedBlocks{Blocks: c.Store.Read(snap, from, to), n: c.reads}
+}
+
+type countedBlocks struct {
+	stream.Blocks
+	n    *gauge
+	once sync.Once
+}
+
+func (b *countedBlocks) Close() error {
+	b.once.Do(func() { b.n.add(-1) })
+	return b.Blocks.Close()
 }
 
 // stop ends the server and looks for what it has left behind.
@@ -123,7 +141,7 @@ func (s *server) stop(served chan error) {
 	defer cancel()
 	s.core.Drain()
 	if s.fast != nil {
-		if err := s.fast.Shutdown(ctx); err != nil {
+		if err := s.fast.Shutdown(ctx); (err != nil) != s.cut {
 			s.t.Errorf("shutdown: %v", err)
 		}
 	}
@@ -136,6 +154,7 @@ func (s *server) stop(served chan error) {
 	s.open.wait(s.t, 0)
 	s.slow.wait(s.t, 0)
 	s.watches.wait(s.t, 0)
+	s.reads.wait(s.t, 0)
 	noGoroutines(s.t)
 }
 

@@ -31,10 +31,11 @@ type loop struct {
 
 // inbox is how other goroutines reach a loop.
 type inbox struct {
-	mu       sync.Mutex
-	list     []message
-	dead     bool        // the loop has ended: what comes now is dropped
 	sleeping atomic.Bool // the loop waits for events, or is about to
+
+	mu    sync.Mutex
+	list  []message
+	ended bool // nobody reads this any more
 }
 
 // message says that something concerns c.
@@ -51,6 +52,7 @@ const (
 	prepared      // a worker is done
 	woken         // a feed may have something
 	drain         // c is nil: connections are to end
+	resumed       // it had its turn and has more to do
 	cut           // c is nil: connections end now
 )
 
@@ -74,21 +76,15 @@ func newLoop(srv *Server) (*loop, error) {
 	return l, nil
 }
 
-// closeFiles ends a loop that does not run (any more).
-func (l *loop) closeFiles() error {
-	l.inbox.mu.Lock()
-	defer l.inbox.mu.Unlock()
-	l.inbox.dead = true
-	return errors.Join(unix.Close(l.epfd), unix.Close(l.wakefd))
-}
+func (l *loop) closeFiles() error { return errors.Join(unix.Close(l.epfd), unix.Close(l.wakefd)) }
 
-// post puts a message into the inbox. It never blocks for long and may be called
-// from any goroutine.
-func (l *loop) post(m message) {
+// post puts a message into the inbox, false if the loop has ended. It never
+// blocks for long and may be called from any goroutine.
+func (l *loop) post(m message) bool {
 	l.inbox.mu.Lock()
-	defer l.inbox.mu.Unlock()
-	if l.inbox.dead {
-		return
+	defer l.inbox.mu.Unlock() // not earlier: wakefd is open as long as the loop has not ended
+	if l.inbox.ended {
+		return false
 	}
 	l.inbox.list = append(l.inbox.list, m)
 	if l.inbox.sleeping.CompareAndSwap(true, false) {
@@ -97,6 +93,7 @@ func (l *loop) post(m message) {
 		// It can only fail when the counter is full, and then the loop wakes.
 		_, _ = unix.Write(l.wakefd, one[:])
 	}
+	return true
 }
 
 // run handles events until the server has ended and every connection is closed.
@@ -115,10 +112,18 @@ func (l *loop) run() {
 		}
 		spare = l.messages(spare)
 		l.expire()
-		if l.srv.ending.Load() && len(l.conns) == 0 && l.srv.accepting.Load() == 0 {
+		if l.srv.ending.Load() && l.end() {
 			return
 		}
 	}
+}
+
+// end closes the inbox if nothing is left to do.
+func (l *loop) end() bool {
+	l.inbox.mu.Lock()
+	defer l.inbox.mu.Unlock()
+	l.inbox.ended = len(l.conns) == 0 && len(l.inbox.list) == 0
+	return l.inbox.ended
 }
 
 // wait blocks until there is an event, a message or a deadline.
@@ -194,7 +199,7 @@ func (l *loop) expire() {
 func (l *loop) all(w what) {
 	for _, c := range l.conns {
 		if w == cut {
-			c.cut()
+			l.guard(c, c.close)
 		} else {
 			l.guard(c, c.drain)
 		}
@@ -206,6 +211,7 @@ func (l *loop) guard(c *conn, do func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.srv.opts.Logger.Error("panic in an event loop", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			defer func() { _ = recover() }() // the feed is not well either
 			c.close()
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,21 +22,27 @@ type Server struct {
 	loops []*loop
 	next  atomic.Uint64
 
-	workers   chan struct{}
-	open      atomic.Int64 // connections
-	accepting atomic.Int64 // of them on their way to their loop
-	ending    atomic.Bool
-	handOver  atomic.Pointer[func(net.Conn)]
+	readers  chan struct{} // a place each for those who read from the disk
+	writers  chan struct{} // and for those who write
+	ending   atomic.Bool
+	handOver atomic.Pointer[func(net.Conn)]
 
-	running sync.WaitGroup
-	jobs    sync.WaitGroup // workers
-	done    chan struct{}  // all loops have ended
+	running  sync.WaitGroup // loops
+	jobs     sync.WaitGroup // goroutines that work for connections
+	done     chan struct{}  // all of them have ended
+	shutdown sync.Once
+	endErr   error
 }
+
+// settleTime is how long after the end of Shutdown's context jobs have to notice
+// that their connections were cut.
+const settleTime = 2 * time.Second
 
 // New starts the event loops. Supported says whether there are any on this system.
 func New(core *protocol.Core, o *Options) (*Server, error) {
 	s := &Server{core: core, opts: o.withDefaults(), done: make(chan struct{})}
-	s.workers = make(chan struct{}, s.opts.Workers)
+	s.readers = make(chan struct{}, s.opts.Workers)
+	s.writers = make(chan struct{}, s.opts.Workers)
 	for range s.opts.Loops {
 		l, err := newLoop(s)
 		if err != nil {
@@ -48,6 +55,7 @@ func New(core *protocol.Core, o *Options) (*Server, error) {
 	}
 	go func() {
 		s.running.Wait()
+		s.jobs.Wait()
 		close(s.done)
 	}()
 	go func() {
@@ -63,8 +71,9 @@ func New(core *protocol.Core, o *Options) (*Server, error) {
 // Supported reports whether this system has event loops.
 const Supported = true
 
-// Take serves a connection. A connection that has no descriptor of its own is
-// not taken.
+// Take serves a connection and calls ended when it has left the fast path. A
+// connection that has no descriptor of its own is not taken, nor is any once
+// the server ends.
 func (s *Server) Take(nc net.Conn, ended func()) (taken bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -80,11 +89,12 @@ func (s *Server) Take(nc net.Conn, ended func()) (taken bool) {
 	}); err != nil || fd < 0 {
 		return false
 	}
-	_ = nc.Close()
-	s.open.Add(1)
-	s.accepting.Add(1)
 	l := s.loops[s.next.Add(1)%uint64(len(s.loops))]
-	l.post(message{&conn{fd: fd, loop: l, ended: ended}, accepted})
+	if s.ending.Load() || !l.post(message{&conn{fd: fd, loop: l, ended: ended}, accepted}) {
+		_ = unix.Close(fd)
+		return false
+	}
+	_ = nc.Close()
 	return true
 }
 
@@ -101,24 +111,32 @@ func (s *Server) drain() {
 }
 
 // Shutdown waits until every connection has ended, after the core has been
-// drained. When ctx ends first, the rest is cut. A nil Server has none.
+// drained. When ctx ends first, the rest is cut. It is idempotent.
+// A nil Server has none.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	s.shutdown.Do(func() { s.endErr = s.end(ctx) })
+	return s.endErr
+}
+
+func (s *Server) end(ctx context.Context) error {
 	s.drain()
 	select {
 	case <-s.done:
-		s.jobs.Wait()
 		return s.closeLoops()
 	case <-ctx.Done():
 	}
 	for _, l := range s.loops {
 		l.post(message{what: cut})
 	}
-	<-s.done
-	s.jobs.Wait()
-	return errors.Join(ctx.Err(), s.closeLoops())
+	select {
+	case <-s.done:
+		return errors.Join(ctx.Err(), s.closeLoops())
+	case <-time.After(settleTime):
+		return fmt.Errorf("end event loops: some work is stuck: %w", ctx.Err())
+	}
 }
 
 func (s *Server) closeLoops() error {

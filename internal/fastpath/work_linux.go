@@ -12,37 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 
 	"durablestreams/internal/protocol"
+	"durablestreams/stream"
 )
 
 // job is what a goroutine does for a connection that must not hold up its loop.
 type job struct {
-	body []byte // of a write
-	step bool   // step the feed
+	begin bool   // begin the request
+	body  []byte // of a write
+	step  bool   // step the feed
 
+	op   *protocol.Op       // if begun here
 	resp *protocol.Response // prepared, or sent if the answer was lent
 	act  protocol.Action
 	err  error
 	sent bool
-	file *os.File // of an answer that was lent
-}
-
-// discard drops the result of a job whose connection has closed.
-func (j *job) discard() {
-	if j.resp != nil && j.resp.Rest != nil {
-		_ = j.resp.Rest.Close()
-	}
 }
 
 // work runs a job that may need the disk. So many run at once as there are
-// workers; the others wait.
+// workers, writes and reads apart; the others wait.
 func (c *conn) work(j *job) {
 	c.state, c.job = busy, j
 	op, feed, srv := c.op, c.feed, c.loop.srv
+	places := srv.readers
+	if j.begin || op.Mode() == protocol.Write {
+		places = srv.writers
+	}
 	srv.jobs.Go(func() {
-		srv.workers <- struct{}{}
-		defer func() { <-srv.workers }()
+		places <- struct{}{}
+		defer func() { <-places }()
 		defer c.workerPanic(j)
 		switch {
+		case j.begin:
+			if j.op, j.resp = srv.core.Begin(&c.req); j.op != nil {
+				j.op.Submit(j.body, c.answered)
+				return
+			}
 		case j.step:
 			j.act, j.err = feed.Step(time.Now())
 		case op.Mode() == protocol.Read:
@@ -51,8 +55,15 @@ func (c *conn) work(j *job) {
 			op.Submit(j.body, c.answered)
 			return
 		}
-		c.loop.post(message{c, prepared})
+		c.finished(j)
 	})
+}
+
+// finished gives the result of a job to the loop.
+func (c *conn) finished(j *job) {
+	if !c.loop.post(message{c, prepared}) {
+		c.drop(j)
+	}
 }
 
 // workerPanic turns a panic in a job into a cut connection.
@@ -61,7 +72,7 @@ func (c *conn) workerPanic(j *job) {
 		c.loop.srv.opts.Logger.Error("panic in a worker", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		j.err = errors.New("panic")
 		j.resp = nil
-		c.loop.post(message{c, prepared})
+		c.finished(j)
 	}
 }
 
@@ -78,7 +89,9 @@ func (c *conn) prepared() {
 		c.op = nil
 		c.answerDone()
 	case j.step:
-		if c.act(j.act, nil) {
+		again := c.act(j.act, nil) || c.again && c.state == live && len(c.out) == 0
+		c.again = false
+		if again {
 			c.step()
 		}
 	default:
@@ -97,35 +110,27 @@ func (c *conn) lend(r *protocol.Response) {
 	srv := c.loop.srv
 	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		j.discard()
+		_ = r.Rest.Close()
 		c.state = reading
 		c.close()
 		return
 	}
-	j.file = os.NewFile(uintptr(fd), "connection")
+	path := c.req.Path
 	srv.jobs.Go(func() {
-		srv.workers <- struct{}{}
-		defer func() { <-srv.workers }()
 		defer c.workerPanic(j)
-		j.err = errors.Join(sendAll(j.file, head, r, srv.opts.StallTimeout), j.file.Close())
-		c.loop.post(message{c, prepared})
+		f := os.NewFile(uintptr(fd), "connection")
+		defer f.Close()
+		j.err = srv.sendAll(f, head, r, path)
+		c.finished(j)
 	})
-}
-
-// cut ends the connection at once, also for a worker that is sending its answer.
-func (c *conn) cut() {
-	if c.state == lent {
-		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
-	}
-	c.close()
 }
 
 // sendAll writes an answer. If the rest of its body cannot be read the error
 // says so, and the connection must be cut.
-func sendAll(f *os.File, head []byte, r *protocol.Response, stall time.Duration) error {
+func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path string) error {
 	defer r.Rest.Close()
 	write := func(b []byte) error {
-		if err := f.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+		if err := f.SetWriteDeadline(time.Now().Add(s.opts.StallTimeout)); err != nil {
 			return err
 		}
 		_, err := f.Write(b)
@@ -135,11 +140,12 @@ func sendAll(f *os.File, head []byte, r *protocol.Response, stall time.Duration)
 		return err
 	}
 	for {
-		block, err := r.Rest.Next()
+		block, err := s.nextBlock(r.Rest)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
+			s.logCut(path, err)
 			return err
 		}
 		for len(block) > 0 {
@@ -149,6 +155,22 @@ func sendAll(f *os.File, head []byte, r *protocol.Response, stall time.Duration)
 			}
 			block = block[n:]
 		}
+	}
+}
+
+// nextBlock reads with a reader's place, which is free again while the peer takes
+// what was read.
+func (s *Server) nextBlock(rest stream.Blocks) ([]byte, error) {
+	s.readers <- struct{}{}
+	defer func() { <-s.readers }()
+	return rest.Next()
+}
+
+// logCut tells why an answer that had begun was cut, unless its stream was
+// deleted.
+func (s *Server) logCut(path string, err error) {
+	if !errors.Is(err, stream.NotFound) && !errors.Is(err, stream.Gone) {
+		s.opts.Logger.Error("answer cut: the rest cannot be read", "path", path, "err", err)
 	}
 }
 

@@ -13,8 +13,9 @@
 //   - Live: [Op.Open] a feed, step it, write out fully what a step gives, and
 //     wait when the step says so. [Feed.Close] it in the end.
 //
-// Nothing here starts a goroutine or sets a timer. Only Begin of a fork, Read,
-// Feed.Step and the blocks of a Response may wait for the disk. What a stream is
+// Nothing here starts a goroutine or sets a timer. Only Begin (if
+// [Request.BeginWaits] says so), Read, Submit, Feed.Step and the blocks of a
+// Response may wait for the disk. What a stream is
 // and which change is right is package stream's; storing is the [Store]'s.
 //
 // A Core may be used by any number of goroutines at once; an Op, a Response and

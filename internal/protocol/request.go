@@ -55,6 +55,19 @@ func (r *Request) early() bool {
 	return r.ContentLength > earlyLength || r.mayHaveBody() && len(r.Header.Values("Expect")) > 0
 }
 
+// BeginWaits reports whether [Core.Begin] of this request may wait for the disk:
+// it looks for the source of a fork, and for the stream that a large body is
+// meant for.
+func (r *Request) BeginWaits() bool {
+	switch r.Method {
+	case "PUT":
+		return r.early() || len(r.Header.Values(wire.HeaderStreamForkedFrom)) > 0
+	case "POST":
+		return r.early()
+	}
+	return false
+}
+
 // mayHaveBody reports whether a body is announced or possible.
 func (r *Request) mayHaveBody() bool { return r.ContentLength != 0 }
 
