@@ -78,7 +78,7 @@ crash: ## the binary under kill -9, many more rounds than in the normal run
 	DS_CRASH_ROUNDS=$${DS_CRASH_ROUNDS:-300} $(GO) test -count 1 -timeout 120m -run 'Crash|Kill' -v ./...
 
 .PHONY: conformance
-conformance: tools ## the protocol: our suite, the official suite and the TypeScript client, over both engines
+conformance: tools ## the protocol: our suite, the official suite and the TypeScript client, over both engines and adapters
 	$(GO) test -count 1 -v -timeout $(LIMIT) ./conformance
 
 .PHONY: lint

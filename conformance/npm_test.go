@@ -119,11 +119,20 @@ func runVitest(t *testing.T, file string, limit time.Duration, env ...string) *v
 	return &report
 }
 
-// engines are the storage modes that everything runs over.
-func engines(t *testing.T) map[string][]string {
-	return map[string][]string{
-		"disk":   {"--data-dir", filepath.Join(t.TempDir(), "data")},
-		"memory": {"--in-memory"},
+// setup is a way to run the server, all of which have to speak the same.
+type setup struct {
+	name string
+	args []string
+	disk bool // survives a kill
+}
+
+// setups are both storage engines behind the event loops (where the system has
+// them), and the plain net/http adapter.
+func setups(t *testing.T) []setup {
+	return []setup{
+		{"disk", []string{"--data-dir", filepath.Join(t.TempDir(), "data")}, true},
+		{"memory", []string{"--in-memory"}, false},
+		{"net-http", []string{"--no-fast-path", "--data-dir", filepath.Join(t.TempDir(), "data")}, true},
 	}
 }
 
@@ -133,9 +142,9 @@ func TestOfficial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs for a minute")
 	}
-	for name, args := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t, buildServer(t, false), append(args, "--base-path", "/", "--long-poll-timeout", "300ms")...)
+	for _, setup := range setups(t) {
+		t.Run(setup.name, func(t *testing.T) {
+			s := startServer(t, buildServer(t, false), append(setup.args, "--base-path", "/", "--long-poll-timeout", "300ms")...)
 			report := runVitest(t, "official.test.ts", 5*time.Minute, "DS_URL="+s.origin())
 			count, skipped, failures := report.outcome()
 			for _, f := range failures {
@@ -148,7 +157,7 @@ func TestOfficial(t *testing.T) {
 			if len(skipped) > 1 || skipped["Reserved subscription APIs"] != officialSubscriptions {
 				t.Errorf("skipped %v, want only the %d of the subscriptions", skipped, officialSubscriptions)
 			}
-			t.Logf("official suite, %s engine: %v", name, count)
+			t.Logf("official suite, %s: %v", setup.name, count)
 		})
 	}
 }
@@ -159,18 +168,18 @@ func TestTypeScriptClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs for a minute")
 	}
-	for name, args := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t, buildServer(t, false), args...)
+	for _, setup := range setups(t) {
+		t.Run(setup.name, func(t *testing.T) {
+			s := startServer(t, buildServer(t, false), setup.args...)
 			env := []string{"DS_STREAMS=" + s.Streams}
-			if name == "disk" {
+			if setup.disk {
 				env = append(env, "DS_CONTROL="+restartControl(t, s))
 			}
 			count, skipped, failures := runVitest(t, "client.test.ts", 4*time.Minute, env...).outcome()
 			for _, f := range failures {
 				t.Error(f)
 			}
-			if count["passed"] < 12 || len(skipped) > 0 && name == "disk" {
+			if count["passed"] < 12 || len(skipped) > 0 && setup.disk {
 				t.Errorf("too few tests ran: %v, skipped %v", count, skipped)
 			}
 		})

@@ -16,9 +16,9 @@ const pollTimeout = 3 * time.Second
 // TestServer runs the suite of this package against the real binary, which is
 // itself built with the race detector when the test is.
 func TestServer(t *testing.T) {
-	for name, args := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t, buildServer(t, raceEnabled), append(args, "--long-poll-timeout", pollTimeout.String())...)
+	for _, setup := range setups(t) {
+		t.Run(setup.name, func(t *testing.T) {
+			s := startServer(t, buildServer(t, raceEnabled), append(setup.args, "--long-poll-timeout", pollTimeout.String())...)
 			conformance.Run(t, conformance.Options{
 				BaseURL:         s.origin(),
 				StreamPath:      s.streams.Path,
