@@ -14,7 +14,7 @@ import (
 
 // still are options under which the engine flushes only when it closes.
 func still() *store.Options {
-	return &store.Options{SegmentSize: 8 << 20, CacheSize: 1 << 20, FlushInterval: time.Hour}
+	return &store.Options{SegmentSize: 2 << 20, CacheSize: 1 << 20, FlushInterval: time.Hour}
 }
 
 func nothing() {}

@@ -141,13 +141,13 @@ func checkAfter(t *testing.T, disk *dstest.Disk, o *store.Options, want map[stre
 
 // The power goes at every change that a flush makes in the archive. The flush is
 // so large that the archive writes it in several pieces, so some pictures have
-// the first streams in the archive and the journal from its beginning.
+// the streams in the archive and the journal from its beginning.
 func TestPartialFlush(t *testing.T) {
 	disk := dstest.NewDisk()
-	o := &store.Options{SegmentSize: 32 << 20, TailMemory: 1 << 30, CacheSize: 1 << 20}
+	o := &store.Options{SegmentSize: 4 << 20, CacheSize: 1 << 20}
 	e := dstest.OpenEngine(t, disk, o)
 	want := richHistory(t, e)
-	big := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 300<<10/16)
 	for i := range 3 {
 		p := stream.Path(fmt.Sprint("big", i))
 		dstest.MustApply(t, e, &stream.Create{Path: p, ContentType: "text/plain", Data: big})
