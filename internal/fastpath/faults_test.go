@@ -23,7 +23,9 @@ type faulty struct{ *fakestore.Store }
 
 func withFaults(s *fakestore.Store) protocol.Store { return faulty{s} }
 
-func (f faulty) InMemory(path stream.Path, _ uint64) bool { return !strings.HasPrefix(string(path), "cold") }
+func (f faulty) InMemory(path stream.Path, _ uint64) bool {
+	return !strings.HasPrefix(string(path), "cold")
+}
 
 func (f faulty) Stat(path stream.Path, touch bool) (stream.Snapshot, error) {
 	if strings.HasSuffix(string(path), "panic-stat") {
@@ -279,4 +281,3 @@ func TestStuckReadersAreDropped(t *testing.T) {
 	s.open.wait(t, 0)
 	s.reads.wait(t, 0)
 }
-
