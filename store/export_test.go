@@ -22,3 +22,19 @@ func (e *Engine) FlushInSteps(beforeApply, beforeSettle func()) error {
 	}
 	return nil
 }
+
+// FlushFirst flushes the first dirty stream, as a crash in the middle of a flush
+// would leave it: the archive has it for good, but does not say up to where it
+// has the journal. It gives the number of streams that are still dirty.
+func (e *Engine) FlushFirst() (left int, err error) {
+	list := e.flush.take()
+	if len(list) == 0 {
+		return 0, nil
+	}
+	e.flush.dirty = list[:1:1]
+	if err := e.FlushInSteps(func() {}, func() {}); err != nil {
+		return 0, err
+	}
+	e.flush.dirty = list[1:]
+	return len(list) - 1, e.archive.Sync()
+}

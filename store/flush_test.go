@@ -17,6 +17,13 @@ func still() *store.Options {
 	return &store.Options{SegmentSize: 2 << 20, CacheSize: 1 << 20, FlushInterval: time.Hour}
 }
 
+// small is the same for little data.
+func small() *store.Options {
+	o := still()
+	o.SegmentSize = 64 << 10
+	return o
+}
+
 func nothing() {}
 
 func flush(t *testing.T, e *store.Engine, beforeApply, beforeSettle func()) {
@@ -29,8 +36,8 @@ func flush(t *testing.T, e *store.Engine, beforeApply, beforeSettle func()) {
 // A reader sees the same bytes wherever they are, also if they move between any
 // two of its steps.
 func TestReadAcrossFlush(t *testing.T) {
-	const archived, inMemory = 100 << 10, 900 << 10
-	for n := range 20 {
+	const archived, inMemory = 100 << 10, 600 << 10
+	for n := range 10 {
 		before, between := n/5, n%5
 		e := dstest.OpenEngine(t, dstest.NewDisk(), still())
 		dstest.MustApply(t, e, dstest.CreateText("a", string(pattern(0, archived))))
@@ -76,7 +83,7 @@ func TestDeletedDuringFlush(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "replaced": true} {
 		for moment := range 3 {
 			disk := dstest.NewDisk()
-			e := dstest.OpenEngine(t, disk, still())
+			e := dstest.OpenEngine(t, disk, small())
 			dstest.MustApply(t, e, &stream.Create{Path: "a", ContentType: "text/plain", Lifetime: stream.Sliding(100), Data: []byte("x")})
 			flush(t, e, nothing, nothing)
 			dstest.MustApply(t, e, dstest.Text("a", "y"))
@@ -100,11 +107,11 @@ func TestDeletedDuringFlush(t *testing.T) {
 			if got := look(e, "a"); got != want {
 				t.Errorf("%s at moment %d: reads %q", name, moment, got)
 			}
-			checkAfter(t, disk.Crash(nil, dstest.Loss{}), still(), map[stream.Path]string{"a": want}, "crash")
+			checkAfter(t, disk.Crash(nil, dstest.Loss{}), small(), map[stream.Path]string{"a": want}, "crash")
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			checkAfter(t, disk, still(), map[stream.Path]string{"a": want}, "restart")
+			checkAfter(t, disk, small(), map[stream.Path]string{"a": want}, "restart")
 		}
 	}
 }
