@@ -24,7 +24,10 @@ type flusher struct {
 	tails   atomic.Int64 // bytes in the tails of all streams
 	pending atomic.Int64 // bytes in the journal since the last flush began
 	applied uint64       // LSN that the archive's header tells; flusher only
-	deleted bool         // streams were deleted since space was reclaimed; flusher only
+
+	// deleted lists the streams whose space the archive has not given back yet,
+	// as far as they are worth it; flusher only.
+	deleted []stream.ID
 }
 
 func (f *flusher) init() {
@@ -136,7 +139,7 @@ func (e *Engine) flushAll() error {
 		e.flush.progress()
 	}
 	if upTo == e.flush.applied {
-		return nil
+		return e.reclaim()
 	}
 	w := e.archive.NewBatch()
 	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
@@ -157,13 +160,30 @@ func (e *Engine) flushAll() error {
 }
 
 // reclaim gives deleted streams' space back at once when the disk is full;
-// otherwise the archive does so in its own time.
+// otherwise the archive does so in its own time. It takes some space itself, and
+// where even that is missing it is tried again later.
 func (e *Engine) reclaim() error {
-	if !e.flush.deleted || !e.space.full() {
+	if len(e.flush.deleted) == 0 || !e.space.full() {
 		return nil
 	}
-	e.flush.deleted = false
-	return e.archive.Reclaim(context.Background())
+	err := e.archive.Reclaim(context.Background(), e.flush.deleted)
+	if err != nil && noSpace(err) {
+		e.log.Warn("no space to reclaim that of deleted streams", "err", err)
+		return nil
+	}
+	e.flush.deleted = nil
+	return err
+}
+
+// maxReclaim is how many deleted streams are remembered for a full disk.
+const maxReclaim = 1024
+
+// reclaimLater notes a stream whose data the archive has been told to drop.
+func (f *flusher) reclaimLater(id stream.ID) {
+	if len(f.deleted) == maxReclaim {
+		f.deleted = append(f.deleted[:0], f.deleted[maxReclaim/2:]...)
+	}
+	f.deleted = append(f.deleted, id)
 }
 
 // flushing is a stream on its way into the archive.
@@ -245,7 +265,7 @@ func (e *Engine) put(w *archive.Batch, f *flushing) {
 		l.slot.mu.Unlock()
 		w.Delete(f.meta, l.indexed, keepName)
 		f.row = nil
-		e.flush.deleted = true
+		e.flush.reclaimLater(f.meta.ID)
 		return
 	}
 	start := l.tail.start

@@ -78,8 +78,12 @@ func (e *Engine) runSpace() {
 		case <-e.stopped:
 			return
 		}
-		if e.failed() == nil {
-			e.checkSpace()
+		if e.failed() != nil {
+			continue
+		}
+		e.checkSpace()
+		if e.space.full() {
+			e.flush.kick() // deletions give space only once the archive has them
 		}
 	}
 }

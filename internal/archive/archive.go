@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ var ErrClosed = errors.New("the archive is closed")
 // Archive is an open archive.
 type Archive struct {
 	db      *pebble.DB
+	space   *spaceFS
 	applied uint64
 	nextID  stream.ID
 
@@ -64,18 +66,19 @@ type Row struct {
 
 // Open opens or creates the archive in dir.
 func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
-	db, err := pebble.Open(dir, pebbleOptions(fs, &o))
+	space := newSpaceFS(fs, dir)
+	db, err := pebble.Open(dir, pebbleOptions(space, &o))
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{db: db, idle: make(chan struct{})}
+	a := &Archive{db: db, space: space, idle: make(chan struct{})}
 	if err := a.readHeader(o.ReadOnly); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return a, nil
 }
 
-func pebbleOptions(fs vfs.FS, o *Options) *pebble.Options {
+func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -98,9 +101,14 @@ func pebbleOptions(fs vfs.FS, o *Options) *pebble.Options {
 		Logger:                      log,
 		ReadOnly:                    o.ReadOnly,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err) },
+			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err.Error()) },
 			DiskSlow:        func(i pebble.DiskSlowInfo) { o.Logger.Warn("archive disk is slow", "info", i.String()) },
 		},
+	}
+	if size := fs.fileSize(); size > 0 {
+		for i := range p.TargetFileSizes {
+			p.TargetFileSizes[i] = size
+		}
 	}
 	for i := range p.Levels {
 		// Chunks are read back as they are; compressing them costs more CPU than
@@ -156,11 +164,14 @@ func (a *Archive) Sync() error {
 	return nil
 }
 
-// Reclaim rewrites the chunks so that the space of deleted streams is free at
-// once. It may take long.
-func (a *Archive) Reclaim(ctx context.Context) error {
-	if err := a.db.Compact(ctx, []byte{prefixChunk}, []byte{prefixChunk + 1}, false); err != nil {
-		return fmt.Errorf("reclaim archive space: %w", err)
+// Reclaim rewrites what lies around the chunks of streams that were deleted, so
+// that their space is free at once. It takes some space itself, about that of one
+// file, and fails with ENOSPC where that is not there.
+func (a *Archive) Reclaim(ctx context.Context, deleted []stream.ID) error {
+	for _, id := range deleted {
+		if err := a.db.Compact(ctx, chunkKey(id, 0), chunkKey(id, math.MaxUint64), false); err != nil {
+			return fmt.Errorf("reclaim archive space: %w", err)
+		}
 	}
 	return nil
 }
@@ -212,6 +223,7 @@ func (a *Archive) Close() error {
 			return errors.New("close archive: reads are still going on")
 		}
 	}
+	close(a.space.closed)
 	if err := a.db.Close(); err != nil {
 		return fmt.Errorf("close archive: %w", err)
 	}

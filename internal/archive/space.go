@@ -1,0 +1,113 @@
+package archive
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Compactions need space before they give any, and Pebble tries one that failed
+// again at once. So that they neither take the last byte from those that must
+// not fail nor turn a full disk into a hot loop, its files are written through
+// spaceFS.
+
+// Free bytes that background work leaves to others: compactions to flushes, and
+// flushes to the few bytes of the manifest, whose failure would be the end.
+const (
+	keepForFlush    = 1 << 20
+	keepForManifest = 256 << 10
+)
+
+// Categories that Pebble gives the files of its background work.
+const (
+	compactionCategory = "pebble-compaction"
+	flushCategory      = "pebble-memtable-flush"
+)
+
+const (
+	checkEvery   = 128 << 10              // bytes written between looks at the disk
+	compactAgain = 3 * time.Second        // after one that did not fit
+	flushAgain   = 100 * time.Millisecond // the same for a flush, which is needed
+)
+
+// spaceFS refuses to fill the disk.
+type spaceFS struct {
+	vfs.FS
+	dir    string
+	closed chan struct{}
+
+	compaction, flush budget
+}
+
+// budget is what one kind of work may take.
+type budget struct {
+	keep    uint64
+	again   time.Duration
+	refused atomic.Int64 // when, in Unix nanoseconds; 0 never
+}
+
+func newSpaceFS(fs vfs.FS, dir string) *spaceFS {
+	s := &spaceFS{FS: fs, dir: dir, closed: make(chan struct{})}
+	s.compaction.keep, s.compaction.again = keepForFlush, compactAgain
+	s.flush.keep, s.flush.again = keepForManifest, flushAgain
+	return s
+}
+
+// fileSize is the largest file to write: a part of the disk, so that rewriting
+// one fits where another was deleted. 0 stands for Pebble's own sizes.
+func (s *spaceFS) fileSize() int64 {
+	const part, least, most = 64, 128 << 10, 2 << 20
+	usage, err := s.GetDiskUsage(s.FS.PathDir(s.dir))
+	if err != nil || usage.TotalBytes/part > most {
+		return 0
+	}
+	return max(int64(usage.TotalBytes/part), least)
+}
+
+// Create implements vfs.FS. Work that did not fit a moment ago waits here.
+func (s *spaceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	var b *budget
+	switch category {
+	case compactionCategory:
+		b = &s.compaction
+	case flushCategory:
+		b = &s.flush
+	default:
+		return s.FS.Create(name, category)
+	}
+	if wait := b.again - time.Duration(time.Now().UnixNano()-b.refused.Load()); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-s.closed:
+		}
+	}
+	f, err := s.FS.Create(name, category)
+	if err != nil {
+		return nil, err
+	}
+	return &spaceFile{File: f, fs: s, budget: b, unchecked: checkEvery}, nil
+}
+
+// spaceFile is a file of background work. It has one writer.
+type spaceFile struct {
+	vfs.File
+	fs        *spaceFS
+	budget    *budget
+	unchecked int64 // bytes written since the last look
+}
+
+// Write implements vfs.File.
+func (f *spaceFile) Write(p []byte) (int, error) {
+	if f.unchecked += int64(len(p)); f.unchecked >= checkEvery {
+		f.unchecked = 0
+		usage, err := f.fs.GetDiskUsage(f.fs.dir)
+		if err == nil && usage.AvailBytes < f.budget.keep+uint64(len(p)) {
+			f.budget.refused.Store(time.Now().UnixNano())
+			return 0, fmt.Errorf("%d bytes are left on the disk: %w", usage.AvailBytes, syscall.ENOSPC)
+		}
+	}
+	return f.File.Write(p)
+}
