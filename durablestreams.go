@@ -73,7 +73,7 @@ func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
 	so.SameType = wire.SameMediaType
 	so.OnFatal = s.fail
 	var err error
-	if s.engine, err = store.Open(fs, dir, so); err != nil {
+	if s.engine, err = s.openEngine(fs, dir, so); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
 	}
 	if s.core, err = protocol.New(s.engine, s.opts.protocol()); err != nil {
@@ -81,6 +81,24 @@ func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
 	}
 	s.handler = s.gated(httpapi.Handler(s.core, s.opts.http()))
 	return s, nil
+}
+
+// openEngine does not wait for an engine that fails at its start: its archive
+// then stops where it is and never comes back.
+func (s *Server) openEngine(fs vfs.FS, dir string, opts *store.Options) (*store.Engine, error) {
+	var engine *store.Engine
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		engine, err = store.Open(fs, dir, opts)
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		return engine, err
+	case <-s.failed:
+		return nil, s.cause
+	}
 }
 
 // Handler serves the protocol, for use in a server of one's own. It must see
