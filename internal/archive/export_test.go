@@ -1,0 +1,24 @@
+package archive
+
+import "github.com/cockroachdb/pebble/v2/vfs"
+
+// SpaceFS is what the archive's files are written through.
+type SpaceFS struct{ *spaceFS }
+
+// NewSpaceFS puts one over another file system.
+func NewSpaceFS(fs vfs.FS, dir string) SpaceFS { return SpaceFS{newSpaceFS(fs, dir)} }
+
+// Close lets everybody go who waits for space.
+func (s SpaceFS) Close() { close(s.closed) }
+
+// FileSize is the largest file to write.
+func (s SpaceFS) FileSize() int64 { return s.fileSize() }
+
+// What the tests know of the guard.
+const (
+	CompactionCategory            = compactionCategory
+	FlushCategory                 = flushCategory
+	KeepForFlush, KeepForManifest = keepForFlush, keepForManifest
+	CheckEvery                    = checkEvery
+	CompactAgain, FlushAgain      = compactAgain, flushAgain
+)
