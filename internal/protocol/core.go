@@ -18,6 +18,7 @@ type Core struct {
 	common   []Field
 	draining chan struct{}
 	drain    sync.Once
+	frames   frames
 }
 
 // New returns the protocol on store. opt may be nil.

@@ -27,8 +27,7 @@ type Feed struct {
 	quiet  time.Time // when a comment is due
 	spoken bool      // a control event went out
 	cursor string    // of the last one
-	data   []byte    // scratch, dropped while the feed waits
-	frame  []byte
+	data   []byte    // scratch
 }
 
 // Action is what an adapter does next for a feed.
@@ -37,8 +36,8 @@ type Action struct {
 	// SSE answer (Length -1).
 	Response *Response
 
-	// Frame is the next piece of an SSE body. It goes out at once and whole,
-	// and is valid until the next step.
+	// Frame is the next piece of an SSE body. It goes out at once and whole.
+	// Other feeds may have the same bytes: they must not be written to.
 	Frame []byte
 
 	// Done says that nothing follows. An SSE body ends here.

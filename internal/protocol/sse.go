@@ -13,7 +13,7 @@ import (
 const sseEvent = 64 << 10
 
 // keptBuffer is the largest buffer that a waiting feed keeps.
-const keptBuffer = 4 << 10
+const keptBuffer = 512
 
 // sseHead is the head of an SSE answer that starts at from. At the end of a
 // closed stream it says so, as other reads do (§8).
@@ -37,12 +37,11 @@ func (f *Feed) sseHead(from uint64) *Response {
 // lookSSE gives the next frame. A stream that is gone ends the answer cleanly:
 // the client learns why when it comes back.
 func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, error) {
-	f.frame = f.frame[:0]
 	last := f.spoken && (f.op.core.isDraining() || !now.Before(f.deadline))
+	var frame []byte
 	if err == nil {
-		f.snap = snap
-		if !last {
-			err = f.appendData()
+		if f.snap = snap; f.pos < snap.Tail && !last {
+			frame, err = f.dataFrame(now)
 		}
 	}
 	if f.spoken && (errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone)) {
@@ -52,14 +51,17 @@ func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, 
 		return Action{}, err
 	}
 	atEnd := snap.Closed && f.pos == snap.Tail
-	if len(f.frame) > 0 || !f.spoken || atEnd || last {
-		f.appendControl(now, atEnd)
-		return Action{Frame: f.frame, Done: atEnd || last}, nil
+	if frame == nil && (!f.spoken || atEnd || last) {
+		frame = f.appendControl(nil, now)
+	}
+	if frame != nil {
+		f.spoken = true
+		f.quiet = now.Add(f.op.core.opt.KeepAlive)
+		return Action{Frame: frame, Done: atEnd || last}, nil
 	}
 	if !now.Before(f.quiet) {
-		f.frame = wire.AppendComment(f.frame)
 		f.quiet = now.Add(f.op.core.opt.KeepAlive)
-		return Action{Frame: f.frame}, nil
+		return Action{Frame: wire.AppendComment(nil)}, nil
 	}
 	f.rest()
 	wait := f.quiet
@@ -69,54 +71,61 @@ func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, 
 	return Action{Wait: wait}, nil
 }
 
-// appendData appends a data event with what follows the feed's position, if
-// anything that may be sent does.
-func (f *Feed) appendData() error {
+// dataFrame gives a data event with what follows the feed's position, and its
+// control event; nil if nothing may be sent yet. Readers at the same place share
+// the bytes.
+func (f *Feed) dataFrame(now time.Time) ([]byte, error) {
 	c := f.op.core
-	end, err := c.pageEnd(f.snap, f.pos, sseEvent, f.code)
-	if err != nil || end == f.pos {
-		return err
+	key := frameKey{id: f.snap.ID, from: f.pos, tail: f.snap.Tail, closed: f.snap.Closed, cursor: f.nextCursor(now)}
+	if frame, end, ok := c.frames.get(&key); ok {
+		f.pos = end
+		return frame, nil
 	}
-	f.data, err = c.load(f.data[:0], f.snap, f.pos, end)
+	end, err := c.pageEnd(f.snap, f.pos, sseEvent, f.code)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if f.data, err = c.load(f.data[:0], f.snap, f.pos, end); err != nil {
+		return nil, err
 	}
 	data := f.data
-	switch f.code {
-	case jsonMessages:
-		f.frame = wire.AppendJSONEvent(f.frame, data)
-	case text:
+	if f.code == text && (!f.snap.Closed || end < f.snap.Tail) {
 		// The rest of a character may still come; the stream's end settles it.
-		if !f.snap.Closed || end < f.snap.Tail {
-			data = data[:wire.HoldBackUTF8(data)]
+		if data = data[:wire.HoldBackUTF8(data)]; len(data) == 0 {
+			return nil, nil
 		}
-		if len(data) == 0 {
-			return nil
-		}
-		f.frame = wire.AppendTextEvent(f.frame, data)
-	default:
-		f.frame = wire.AppendBase64Event(f.frame, data)
 	}
+	frame := appendEvent(make([]byte, 0, len(data)+len(data)/2+eventRoom), f.code, data)
 	f.pos += uint64(len(data))
-	return nil
+	frame = f.appendControl(frame, now)
+	c.frames.put(&key, frame, f.pos)
+	return frame, nil
 }
 
-func (f *Feed) appendControl(now time.Time, atEnd bool) {
-	c := wire.Control{NextOffset: f.snap.OffsetAt(f.pos).String(), UpToDate: f.pos == f.snap.Tail, Closed: atEnd}
-	if !atEnd {
+// eventRoom is about what an event and its control event take besides the data.
+const eventRoom = 192
+
+func appendEvent(dst []byte, code coding, data []byte) []byte {
+	switch code {
+	case jsonMessages:
+		return wire.AppendJSONEvent(dst, data)
+	case text:
+		return wire.AppendTextEvent(dst, data)
+	}
+	return wire.AppendBase64Event(dst, data)
+}
+
+func (f *Feed) appendControl(dst []byte, now time.Time) []byte {
+	c := wire.Control{NextOffset: f.snap.OffsetAt(f.pos).String(), UpToDate: f.pos == f.snap.Tail}
+	if c.Closed = f.snap.Closed && f.pos == f.snap.Tail; !c.Closed {
 		c.Cursor = f.nextCursor(now)
 	}
-	f.frame = wire.AppendControlEvent(f.frame, c)
-	f.spoken = true
-	f.quiet = now.Add(f.op.core.opt.KeepAlive)
+	return wire.AppendControlEvent(dst, c)
 }
 
 // rest drops what a feed that waits does not need.
 func (f *Feed) rest() {
 	if cap(f.data) > keptBuffer {
 		f.data = nil
-	}
-	if cap(f.frame) > keptBuffer {
-		f.frame = nil
 	}
 }
