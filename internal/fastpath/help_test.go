@@ -43,16 +43,17 @@ type config struct {
 
 // server is a whole server on a local port.
 type server struct {
-	t     testing.TB
-	addr  string
-	core  *protocol.Core
-	store *fakestore.Store // nil if the test brought its own
-	fast  *fastpath.Server
-	http  *http.Server
-	log   *syncBuilder
-	open  *gauge // connections on the fast path
-	slow  *gauge // connections of net/http
-	cut   bool   // Shutdown is to say that it had to cut
+	t       testing.TB
+	addr    string
+	core    *protocol.Core
+	store   *fakestore.Store // nil if the test brought its own
+	fast    *fastpath.Server
+	http    *http.Server
+	log     *syncBuilder
+	open    *gauge // connections on the fast path
+	slow    *gauge // connections of net/http
+	stopNow func() // which the test's end does otherwise
+	cut     bool   // Shutdown is to say that it had to cut
 
 	watches *gauge // of streams
 	reads   *gauge // that are open
@@ -100,7 +101,8 @@ func start(t testing.TB, cfg config) *server {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(ln) }()
-	t.Cleanup(func() { s.stop(served) })
+	s.stopNow = sync.OnceFunc(func() { s.stop(served) })
+	t.Cleanup(s.stopNow)
 	return s
 }
 
