@@ -15,6 +15,7 @@ func ttlTests() []test {
 		{"a deadline comes whatever is done", deadlineComes},
 		{"N57 dates are instants, however they are written", dateSpellings},
 		{"an expired stream ends and frees its path", expiredPath},
+		{"a stream that is gone stays gone", goneForGood},
 	}, keepAliveTests()...)
 }
 
@@ -184,4 +185,38 @@ func expiredPath(c *client) {
 	c.same("messages", c.messages(p), []string{`"new"`})
 	c.get(p, from(old)).refused(400, 410)
 	c.head(p).is(200).without("Stream-TTL")
+}
+
+// goneForGood looks closely at the moment when the server cleans an expired
+// stream up.
+func goneForGood(c *client) {
+	const streams = 100
+	paths := make([]string, streams)
+	for i := range paths {
+		life := []string{"Stream-TTL", "1"}
+		if i%4 == 3 {
+			life = deadline(time.Second)
+		}
+		paths[i] = c.create("gone", text, "x", life...)
+	}
+	c.pause(700 * time.Millisecond)
+	for i, r := range c.parallel(streams, func(i int) *reply {
+		for {
+			r := c.head(paths[i])
+			if r.Err != nil || r.Status != 200 || c.Context().Err() != nil {
+				break
+			}
+			c.pause(time.Millisecond)
+		}
+		for range 30 {
+			if r := c.get(paths[i], fromStart); r.Status != 404 {
+				return r
+			}
+		}
+		return c.post(paths[i], text, "late")
+	}) {
+		if r.Status != 404 {
+			c.Errorf("stream %d was gone and then answered: %s, status %d, %s", i, r.what, r.Status, short(r.Body))
+		}
+	}
 }
