@@ -133,10 +133,12 @@ func (c *conn) endOfInput() {
 // request handles the request at the beginning of b, if it is complete, and
 // keeps what follows. kept says that b is c.in.
 func (c *conn) request(b []byte, kept bool) bool {
+	all := b
+	b, wait := c.skipBlank(b)
 	n := headEnd(b)
 	if n == 0 {
-		if len(b) > maxHead || !mayBePlain(b) {
-			c.handOver(b)
+		if len(b) > maxHead || !wait && !mayBePlain(b) {
+			c.handOver(all)
 			return c.state != closed
 		}
 		if !c.begun {
@@ -146,7 +148,7 @@ func (c *conn) request(b []byte, kept bool) bool {
 		return false
 	}
 	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody {
-		c.handOver(b)
+		c.handOver(all)
 		return c.state != closed
 	}
 	end := n + int(c.head.contentLength)
@@ -166,6 +168,20 @@ func (c *conn) request(b []byte, kept bool) bool {
 		}
 	}
 	return true
+}
+
+// skipBlank does as net/http: it leaves out blank lines after a POST, up to four
+// bytes, because old clients send one behind the body. wait says that more bytes
+// are needed to tell.
+func (c *conn) skipBlank(b []byte) (rest []byte, wait bool) {
+	if c.req.Method != "POST" || len(b) == 0 || b[0] != '\r' && b[0] != '\n' {
+		return b, false
+	}
+	i := 0
+	for i < min(len(b), 4) && (b[i] == '\r' || b[i] == '\n') {
+		i++
+	}
+	return b[i:], len(b) < 4
 }
 
 // parse reads a head. One that is the same as the last one, which is the usual

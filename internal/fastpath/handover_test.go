@@ -57,6 +57,9 @@ func oddShapes() []shape {
 		{"GET with a body", pipeline(putA, "GET %Ra HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", getA)},
 		{"DELETE with a body", pipeline(putA, "DELETE %Ra HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", getA)},
 		{"leading CRLF", pipeline(putA, "\r\n", getA, "\r\n\r\n", headA)},
+		{"blank lines after a POST", pipeline(putA, postA, "\r\n", getA, postA, "\n\n\r\n", postA, "\r\n\r\n\r\n", getA)},
+		{"one blank after a POST", pipeline(putA, postA, "\n")},
+		{"blank lines before an odd one", pipeline(putA, postA, "\r\n", closeA)},
 		{"expect", pipeline(putA, "POST %Ra HTTP/1.1\r\nHost: x\r\n"+text+"\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc", getA)},
 		{"expect, doomed", pipeline("POST %Rnone HTTP/1.1\r\nHost: x\r\n" + text + "\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")},
 		{"expect something else", pipeline(putA, "POST %Ra HTTP/1.1\r\nHost: x\r\n"+text+"\r\nContent-Length: 3\r\nExpect: cake\r\n\r\nabc", getA)},
@@ -99,7 +102,7 @@ func TestOddShapesAreAnsweredAlike(t *testing.T) {
 			for _, cuts := range variants {
 				fast, slow := start(t, config{}), start(t, config{plain: true})
 				talk := talk{raw: sh.raw, cuts: cuts, methods: methodsOf(sh.raw), half: true}
-				compare(t, fast.converse(talk), slow.converse(talk))
+				compare(t, fast.converse(t, talk), slow.converse(t, talk))
 				fast.stopNow()
 				slow.stopNow()
 			}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,7 @@ func start(t testing.TB, cfg config) *server {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(ln) }()
+	alive.Add(1)
 	s.stopNow = sync.OnceFunc(func() { s.stop(served) })
 	t.Cleanup(s.stopNow)
 	return s
@@ -157,8 +159,13 @@ func (s *server) stop(served chan error) {
 	s.slow.wait(s.t, 0)
 	s.watches.wait(s.t, 0)
 	s.reads.wait(s.t, 0)
-	noGoroutines(s.t)
+	if alive.Add(-1) == 0 {
+		noGoroutines(s.t)
+	}
 }
+
+// alive is the number of servers.
+var alive atomic.Int32
 
 // noGoroutines waits until no goroutine of the fast path is left.
 func noGoroutines(t testing.TB) {
@@ -250,15 +257,22 @@ type conn struct {
 
 func (s *server) dial() *conn {
 	s.t.Helper()
+	c := s.dialFor(s.t)
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// dialFor makes a connection that the caller closes.
+func (s *server) dialFor(t testing.TB) *conn {
+	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(func() { c.Close() })
 	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return &conn{TCPConn: c.(*net.TCPConn), t: s.t, r: bufio.NewReader(c)}
+	return &conn{TCPConn: c.(*net.TCPConn), t: t, r: bufio.NewReader(c)}
 }
 
 // send writes bytes. A peer that has already hung up is no error.
