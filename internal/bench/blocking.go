@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -82,6 +83,7 @@ func (b *blocking) drive(i int) error {
 			return nil
 		case wait:
 			b.pause(m.due - now)
+			b.dropStale(i)
 		case send:
 			b.exchange(i, out, buf)
 		}
@@ -93,6 +95,27 @@ func (b *blocking) drive(i int) error {
 func (b *blocking) pause(d int64) {
 	timer := time.NewTimer(min(time.Duration(d), tick))
 	<-timer.C
+}
+
+// dropStale closes a connection that the server closed while nothing was under way. It
+// may, and the next request shall not suffer from it.
+func (b *blocking) dropStale(i int) {
+	raw, err := b.socks[i].(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return
+	}
+	stale := false
+	b.socks[i].SetReadDeadline(time.Time{}) // one that has passed would forbid the look
+	err = raw.Read(func(fd uintptr) bool {
+		var peeked [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), peeked[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		stale = n == 0 && err == nil
+		return true
+	})
+	if stale && err == nil {
+		b.socks[i].Close()
+		b.socks[i] = nil
+	}
 }
 
 func (b *blocking) redial(i int) error {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
+	"sync"
 )
 
 // fillRecord is the size of the records that a large stream is made of.
@@ -16,6 +16,9 @@ type archive struct {
 	path   string
 	plain  bool
 	size   int64 // bytes of one whole read; of JSON, at least
+
+	begun   sync.Once
+	flowing chan struct{} // closed with the first bytes that a reader gets
 }
 
 // fillArchive makes a stream of the size that the options say.
@@ -42,7 +45,7 @@ func (b *bed) fillArchive(ctx context.Context, kind string) (*archive, error) {
 	}
 	return &archive{
 		source: &source{kind: kind, count: 1, format: f, layout: l, ledgers: ledgers},
-		path:   string(b.appendPath(nil, kind, 0)), size: records * int64(size),
+		path:   string(b.appendPath(nil, kind, 0)), size: records * int64(size), flowing: make(chan struct{}),
 	}, nil
 }
 
@@ -85,6 +88,7 @@ func (t *readerTask) next(now int64, buf []byte) ([]byte, move) {
 
 func (t *readerTask) body(_ int64, r *response, piece []byte) {
 	if r.status == 200 {
+		t.archive.begun.Do(func() { close(t.archive.flowing) })
 		t.got += int64(len(piece))
 		t.tally.bytes += int64(len(piece))
 	}
@@ -162,7 +166,7 @@ func (b *bed) readers(ctx context.Context, name string, a *archive, n int) (*mea
 // size and end are checked.
 func runCatchup(ctx context.Context, b *bed) ([]Result, error) {
 	const name = "catchup"
-	a := &archive{path: b.path, plain: true}
+	a := &archive{path: b.path, plain: true, flowing: make(chan struct{})}
 	var before *Verification
 	if !b.plain {
 		var err error
@@ -194,10 +198,10 @@ func runCatchup(ctx context.Context, b *bed) ([]Result, error) {
 	return []Result{res}, b.remove(ctx, name, 1)
 }
 
-// inMiB counts bytes instead of reads.
+// inMiB counts bytes instead of reads, rounded, but not to nothing.
 func (r *Result) inMiB() {
-	r.Count = r.Bytes >> 20
-	if r.Bytes > 0 && r.Elapsed < time.Microsecond {
-		r.Elapsed = time.Microsecond
+	r.Count = (r.Bytes + 1<<19) >> 20
+	if r.Bytes > 0 {
+		r.Count = max(r.Count, 1)
 	}
 }

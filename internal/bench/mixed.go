@@ -2,7 +2,8 @@ package bench
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"time"
 )
 
 // runMixed is the scenario of that name: what writers lose when others read a large
@@ -31,7 +32,7 @@ func runMixed(ctx context.Context, b *bed) ([]Result, error) {
 		return nil, err
 	}
 	defer r.pool.close()
-	results, err := b.mix(ctx, w, r)
+	results, err := b.mix(ctx, w, r, a.flowing)
 	if err != nil {
 		return nil, err
 	}
@@ -52,24 +53,31 @@ func runMixed(ctx context.Context, b *bed) ([]Result, error) {
 }
 
 // mix measures the three phases. The reads are a result of their own.
-func (b *bed) mix(ctx context.Context, w, r *measured) ([]Result, error) {
+func (b *bed) mix(ctx context.Context, w, r *measured, flowing <-chan struct{}) ([]Result, error) {
 	alone, err := b.measure(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	w.name = "writes with readers"
 	var reads Result
-	var group sync.WaitGroup
 	var readErr error
-	group.Go(func() { reads, readErr = b.background(ctx, r) })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		reads, readErr = b.background(ctx, r)
+	}()
+	late := time.NewTimer(b.opts.Timeout)
+	defer late.Stop()
+	select {
+	case <-flowing:
+	case <-ended:
+	case <-late.C: // the readers' result will tell
+	}
 	with, err := b.measure(ctx, w)
 	r.pool.quit.Store(true)
-	group.Wait()
-	if err != nil {
+	<-ended
+	if err := errors.Join(err, readErr); err != nil {
 		return nil, err
-	}
-	if readErr != nil {
-		return nil, readErr
 	}
 	w.name = "writes alone again"
 	again, err := b.measure(ctx, w)

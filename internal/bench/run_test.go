@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"durablestreams"
 	"durablestreams/internal/bench"
 )
 
@@ -43,13 +44,13 @@ func TestHonestServer(t *testing.T) {
 		"append JSON with producers": func(o *bench.Options) { o.JSON, o.Producers, o.Streams = true, true, 30 },
 		"append to one stream":       func(o *bench.Options) { o.Streams = 1 },
 		"append to many streams":     func(o *bench.Options) { o.Streams = 50 },
-		"append by schedule":         func(o *bench.Options) { o.Rate, o.Duration = 2000, 50*time.Millisecond },
-		"append with a warm-up":      func(o *bench.Options) { o.Warmup = 20 * time.Millisecond },
+		"append by schedule":         func(o *bench.Options) { o.Rate = 2000 },
+		"append with a warm-up":      func(o *bench.Options) { o.Warmup = 50 * time.Millisecond },
 		"append by two threads":      func(o *bench.Options) { o.Loops = 2 },
 		"append the smallest record": func(o *bench.Options) { o.Size = 28 },
-		"append large records":       func(o *bench.Options) { o.Size, o.Requests = 1<<20, 8 },
+		"append large records":       func(o *bench.Options) { o.Connections, o.Streams, o.Size, o.Requests = 1, 1, 6<<20, 2 },
 		"append and delete":          func(o *bench.Options) { o.Delete = true },
-		"append for a time":          func(o *bench.Options) { o.Requests, o.Duration = 0, 50*time.Millisecond },
+		"append for a time":          func(o *bench.Options) { o.Requests, o.Duration = 0, time.Second },
 		"create":                     func(o *bench.Options) {},
 		"create JSON, then delete":   func(o *bench.Options) { o.JSON, o.Delete = true, true },
 		"catchup":                    func(o *bench.Options) { o.Requests = 3 },
@@ -59,8 +60,8 @@ func TestHonestServer(t *testing.T) {
 		"longpoll":                   func(o *bench.Options) { o.Requests, o.Rate, o.Subscribers = 40, 1000, 9 },
 		"longpoll with time-outs":    func(o *bench.Options) { o.Requests, o.Rate, o.Subscribers = 2, 2, 3 },
 		"idle":                       func(o *bench.Options) { o.Duration, o.Subscribers = 100*time.Millisecond, 20 },
-		"mixed":                      func(o *bench.Options) { o.Requests, o.Duration = 0, 50*time.Millisecond },
-		"sustained":                  func(o *bench.Options) { o.Requests, o.Duration = 0, 100*time.Millisecond },
+		"mixed":                      func(o *bench.Options) { o.Requests = 100 },
+		"sustained":                  func(o *bench.Options) { o.Requests, o.Duration = 0, time.Second },
 		"streams":                    func(o *bench.Options) {},
 		"null":                       func(o *bench.Options) {},
 	}
@@ -92,6 +93,20 @@ func TestServerThatClosesConnections(t *testing.T) {
 		report, out, err := run(t, opts)
 		believed(t, report, out, err)
 		if n := report.Results[0].Reconnects; n < 150 {
+			t.Errorf("%d connections opened again\n%s", n, out)
+		}
+	})
+}
+
+// Neither is one that closes connections on which nothing happens.
+func TestServerThatClosesIdleConnections(t *testing.T) {
+	both(t, func(t *testing.T, portable bool) {
+		url := serveWith(t, &durablestreams.Options{}, 200*time.Millisecond, nil)
+		opts := small(url, "append")
+		opts.Portable, opts.Rate, opts.Requests = portable, 4, 8 // each connection once a second
+		report, out, err := run(t, opts)
+		believed(t, report, out, err)
+		if n := report.Results[0].Reconnects; n < 4 {
 			t.Errorf("%d connections opened again\n%s", n, out)
 		}
 	})
@@ -156,6 +171,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	opts := small("http://"+listener.Addr().String()+"/v1/stream", "append")
 	listener.Close()
 	both(t, func(t *testing.T, portable bool) {
+		opts := opts
 		opts.Portable = portable
 		if _, _, err := run(t, opts); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v", err)

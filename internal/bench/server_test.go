@@ -17,10 +17,11 @@ import (
 // serve starts an honest server and puts what wrap makes of it on the network.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) (url string) {
 	t.Helper()
-	return serveWith(t, &durablestreams.Options{LongPollTimeout: 300 * time.Millisecond, PageSize: 64 << 10}, wrap)
+	return serveWith(t, &durablestreams.Options{LongPollTimeout: 300 * time.Millisecond, PageSize: 64 << 10}, 0, wrap)
 }
 
-func serveWith(t *testing.T, opts *durablestreams.Options, wrap func(http.Handler) http.Handler) (url string) {
+// serveWith does it with options, and closes connections that are idle for so long.
+func serveWith(t *testing.T, opts *durablestreams.Options, idle time.Duration, wrap func(http.Handler) http.Handler) (url string) {
 	t.Helper()
 	opts.InMemory = true
 	ds, err := durablestreams.Open("", opts)
@@ -31,7 +32,9 @@ func serveWith(t *testing.T, opts *durablestreams.Options, wrap func(http.Handle
 	if wrap != nil {
 		handler = wrap(handler)
 	}
-	server := httptest.NewServer(handler)
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.IdleTimeout = idle
+	server.Start()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -47,7 +50,7 @@ func serveWith(t *testing.T, opts *durablestreams.Options, wrap func(http.Handle
 func small(url, scenario string) bench.Options {
 	return bench.Options{
 		Scenario: scenario, URL: url, Connections: 4, Streams: 4, Requests: 200, Counts: []int{3, 20},
-		Duration: 20 * time.Second, Warmup: -1, Timeout: 2 * time.Second, ReadSize: 300 << 10,
+		Duration: 20 * time.Second, Warmup: -1, Timeout: 15 * time.Second, ReadSize: 300 << 10,
 	}
 }
 
