@@ -259,3 +259,28 @@ func TestFailedDisk(t *testing.T) {
 		t.Errorf("Shutdown: %v", err)
 	}
 }
+
+// A start on a disk that fails ends, although the archive by itself would stand
+// still for ever.
+func TestFailedStart(t *testing.T) {
+	disk := dstest.NewDisk()
+	disk.OnOp(func(op dstest.Op) error {
+		if op.Name == "write" && strings.Contains(op.Path, "MANIFEST") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	end := make(chan error, 1)
+	go func() {
+		_, err := durablestreams.OpenFS(disk, dstest.Dir, nil)
+		end <- err
+	}()
+	select {
+	case err := <-end:
+		if err == nil {
+			t.Error("it serves")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the start hangs")
+	}
+}

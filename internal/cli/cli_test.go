@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 //	serve NAME [VARIABLE=VALUE...] [FLAG...]  start ds serve; $URL is that of its
 //	                                          streams, $ADDR its address, stdout
 //	                                          what it says
-//	stop NAME                                 SIGTERM; it must end with code 0;
+//	finish NAME                               SIGTERM; it must end with code 0;
 //	                                          stderr is its log
 //	crash NAME                                kill -9
 //	http STATUS METHOD URL [HEADER...] [BODY] one request; stdout is the answer
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": serve, "stop": stop, "crash": crash, "http": request, "code": code, "damage": damage,
+			"serve": serve, "finish": finish, "crash": crash, "http": request, "code": code, "damage": damage,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Values[serversKey{}] = map[string]*process.Server{}
@@ -87,12 +87,12 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("ADDR", u.Host)
 }
 
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+func finish(ts *testscript.TestScript, neg bool, args []string) {
 	s := servers(ts)[args[0]]
 	err := s.Stop(20 * time.Second)
 	fmt.Fprintln(ts.Stderr(), s.Stderr)
 	if err != nil || neg {
-		ts.Fatalf("stop %s: %v\n%s", args[0], err, s.Stderr)
+		ts.Fatalf("finish %s: %v\n%s", args[0], err, s.Stderr)
 	}
 }
 

@@ -1,0 +1,90 @@
+package cli_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"durablestreams"
+	"durablestreams/internal/cli"
+)
+
+// everyFlag sets each flag to something else than its default.
+var everyFlag = []string{
+	"--base-path=/b", "--public-url=https://p.example", "--cors-origins=https://a.example,https://b.example", "--no-fast-path",
+	"--in-memory", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
+	"--max-body=4MB", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
+	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s",
+}
+
+var everyOption = durablestreams.Options{
+	BasePath: "/b", PublicURL: "https://p.example", AllowedOrigins: []string{"https://a.example", "https://b.example"}, NoFastPath: true,
+	InMemory: true, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
+	MaxBody: 4e6, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
+	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second,
+}
+
+func unset(string) (string, bool) { return "", false }
+
+func TestServeOptions(t *testing.T) {
+	got, err := cli.ServeOptions(everyFlag, unset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(*got, everyOption) {
+		t.Errorf("flags give\n%+v, want\n%+v", *got, everyOption)
+	}
+	v := reflect.ValueOf(everyOption)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Logger" {
+			t.Errorf("there is no flag for the option %s, or this test does not set it", name)
+		}
+	}
+
+	// The same from the environment.
+	env := map[string]string{}
+	for _, f := range everyFlag {
+		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
+		if value == "" {
+			value = "true"
+		}
+		if rest, negated := strings.CutPrefix(name, "no-"); negated {
+			name, value = rest, "false"
+		}
+		env["DS_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))] = value
+	}
+	got, err = cli.ServeOptions(nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	if err != nil || !reflect.DeepEqual(*got, everyOption) {
+		t.Errorf("the environment gives\n%+v, %v, want\n%+v", got, err, everyOption)
+	}
+}
+
+// What the help calls the defaults are the package's own.
+func TestServeDefaults(t *testing.T) {
+	got, err := cli.ServeOptions(nil, unset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := durablestreams.Options{BasePath: "/durable-streams", MaxBody: 16 << 20, MaxHeader: 64 << 10, PageSize: 1 << 20,
+		StallTimeout: 30 * time.Second, LongPollTimeout: 30 * time.Second, SSEMaxAge: time.Minute, ShutdownGrace: 10 * time.Second}
+	if !reflect.DeepEqual(*got, want) {
+		t.Errorf("%+v, want %+v", *got, want)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "7b": 7, "64KiB": 64 << 10, "64 kib": 64 << 10, "64k": 64 << 10, "64KB": 64e3, "1.5MiB": 3 << 19, "16M": 16 << 20,
+		"1GB": 1e9, "1g": 1 << 30,
+		"": -1, "MiB": -1, "-1": -1, "1.3": -1, "1e3": -1, "1TiB": -1, "1 2": -1, "0x10": -1, "99999999999GiB": -1, "1..2": -1, "NaN": -1,
+	} {
+		got, err := cli.ServeOptions([]string{"--max-body=" + text}, unset)
+		switch {
+		case want < 0 && err == nil:
+			t.Errorf("%q is taken as %d", text, got.MaxBody)
+		case want >= 0 && (err != nil || got.MaxBody != want):
+			t.Errorf("%q: %+v, %v, want %d", text, got, err, want)
+		}
+	}
+}
