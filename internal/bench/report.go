@@ -25,6 +25,7 @@ type Report struct {
 type Summary struct {
 	Connections int           `json:"connections"`
 	Streams     int           `json:"streams"`
+	Counts      []int         `json:"counts,omitempty"` // of the streams scenario
 	Subscribers int           `json:"subscribers,omitempty"`
 	Rate        float64       `json:"rate_target,omitempty"`
 	Duration    time.Duration `json:"duration_ns"`

@@ -76,8 +76,12 @@ func one(ctx context.Context, opts Options, s side) ([]Result, error) {
 }
 
 func (o Options) summary() Summary {
+	var counts []int
+	if o.Scenario == "streams" {
+		counts = o.Counts
+	}
 	return Summary{
-		Connections: o.Connections, Streams: o.Streams, Subscribers: o.Subscribers, Rate: o.Rate,
+		Connections: o.Connections, Streams: o.Streams, Counts: counts, Subscribers: o.Subscribers, Rate: o.Rate,
 		Duration: o.Duration, Size: o.Size, ReadSize: o.ReadSize, JSON: o.JSON, Producers: o.Producers, Loops: o.Loops,
 	}
 }

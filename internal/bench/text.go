@@ -30,8 +30,12 @@ func (r *Report) writeText(out io.Writer) error {
 	if o.Rate > 0 {
 		loop = fmt.Sprintf("%.0f/s by schedule", o.Rate)
 	}
-	fmt.Fprintf(&p, "%s: %d connections, %d streams, %d B %s, %s, %v\n",
-		r.Scenario, o.Connections, o.Streams, o.Size, kind, loop, o.Duration)
+	streams := fmt.Sprint(o.Streams)
+	if len(o.Counts) > 0 {
+		streams = strings.Trim(fmt.Sprint(o.Counts), "[]")
+	}
+	fmt.Fprintf(&p, "%s: %d connections, %s streams, %d B %s, %s, %v\n",
+		r.Scenario, o.Connections, streams, o.Size, kind, loop, o.Duration)
 	for i := range r.Results {
 		r.Results[i].text(&p)
 	}
