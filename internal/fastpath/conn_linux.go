@@ -27,13 +27,14 @@ type conn struct {
 	loop  *loop
 	state state
 
-	readable bool // there may be something to read
-	half     bool // the peer sends nothing more
-	broken   bool // the connection is dead
-	closes   bool // to be closed after the answer
-	begun    bool // a head has begun to come, and its time runs
-	again    bool // the feed was woken while a worker stepped it
-	resuming bool // a message is on its way for another turn
+	readable  bool // there may be something to read
+	half      bool // the peer sends nothing more
+	broken    bool // the connection is dead
+	closes    bool // to be closed after the answer
+	begun     bool // a head has begun to come, and its time runs
+	again     bool // the feed was woken while a worker stepped it
+	afterPost bool // the last request was a POST
+	resuming  bool // a message is on its way for another turn
 
 	in  []byte // read but not used
 	out []byte // to be written as soon as the peer takes it
@@ -123,7 +124,7 @@ func (c *conn) keep(b []byte) {
 
 // endOfInput handles the peer's end of sending. What it left unfinished is odd.
 func (c *conn) endOfInput() {
-	if len(c.in) == 0 {
+	if len(c.in) == 0 || c.tooFew(c.in) {
 		c.close()
 		return
 	}
@@ -134,10 +135,10 @@ func (c *conn) endOfInput() {
 // keeps what follows. kept says that b is c.in.
 func (c *conn) request(b []byte, kept bool) bool {
 	all := b
-	b, wait := c.skipBlank(b)
+	b = c.skipBlank(b)
 	n := headEnd(b)
 	if n == 0 {
-		if len(b) > maxHead || !wait && !mayBePlain(b) {
+		if len(b) > maxHead || !c.tooFew(all) && !mayBePlain(b) {
 			c.handOver(all)
 			return c.state != closed
 		}
@@ -170,18 +171,21 @@ func (c *conn) request(b []byte, kept bool) bool {
 	return true
 }
 
+// tooFew says whether these bytes are none yet: net/http wants four before it
+// looks for another request.
+func (c *conn) tooFew(b []byte) bool { return c.req.Method != "" && len(b) < 4 }
+
 // skipBlank does as net/http: it leaves out blank lines after a POST, up to four
-// bytes, because old clients send one behind the body. wait says that more bytes
-// are needed to tell.
-func (c *conn) skipBlank(b []byte) (rest []byte, wait bool) {
-	if c.req.Method != "POST" || len(b) == 0 || b[0] != '\r' && b[0] != '\n' {
-		return b, false
+// bytes, because old clients send one behind the body.
+func (c *conn) skipBlank(b []byte) []byte {
+	if !c.afterPost {
+		return b
 	}
 	i := 0
 	for i < min(len(b), 4) && (b[i] == '\r' || b[i] == '\n') {
 		i++
 	}
-	return b[i:], len(b) < 4
+	return b[i:]
 }
 
 // parse reads a head. One that is the same as the last one, which is the usual
@@ -206,7 +210,7 @@ func (c *conn) parse(b []byte) bool {
 
 // begin starts the request. The body is only good during the call.
 func (c *conn) begin(body []byte) {
-	c.deadline, c.begun = 0, false
+	c.deadline, c.begun, c.afterPost = 0, false, c.req.Method == "POST"
 	if c.req.BeginWaits() {
 		c.work(&job{begin: true, body: append([]byte(nil), body...)})
 		return

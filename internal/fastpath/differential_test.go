@@ -66,8 +66,7 @@ func (p *pair) check(t testing.TB, data []byte) {
 	for conn := range 1 + g.n(3) {
 		tk := g.talk()
 		if tk.half && strings.Contains(tk.raw, "live=") {
-			tk.half = false // see TestHalfCloseDuringLiveReads
-			tk.raw += "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+			continue // TestHalfCloseDuringLiveReads says how they differ
 		}
 		var wg sync.WaitGroup
 		var got, want []reply

@@ -82,7 +82,8 @@ func (g *grammar) body(b string) {
 		g.linef("0\r\n")
 		return
 	case 2:
-		g.linef("Expect: 100-continue")
+		// net/http may or may not go on after refusing this: so it is the last.
+		g.linef("Expect: 100-continue\r\nConnection: close")
 	}
 	g.linef("Content-Length: %d\r\n", len(b))
 	g.b.WriteString(b)

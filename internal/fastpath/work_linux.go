@@ -179,8 +179,7 @@ const sendSize = 128 << 10
 
 // handOver gives the connection to net/http, with the bytes that were read.
 func (c *conn) handOver(b []byte) {
-	b, _ = c.skipBlank(b)
-	read := append([]byte(nil), b...)
+	read := append([]byte(nil), c.skipBlank(b)...)
 	fd, srv := c.fd, c.loop.srv
 	_ = unix.EpollCtl(c.loop.epfd, unix.EPOLL_CTL_DEL, fd, nil)
 	c.forget()
