@@ -34,8 +34,17 @@ type Ancestor struct {
 	End         uint64
 }
 
-// lineageOf gives the lineage of a fork of src at point.
+// lineageOf gives the lineage of a fork of src at point. It is never empty: a
+// fork at the start inherits no data, but the offset there.
 func lineageOf(src *Meta, point uint64) []Ancestor {
+	if point == 0 {
+		first := Ancestor{ID: src.ID, Incarnation: src.Incarnation}
+		if src.Fork != nil && len(src.Fork.Lineage) > 0 {
+			first = src.Fork.Lineage[0]
+			first.End = 0
+		}
+		return []Ancestor{first}
+	}
 	var line []Ancestor
 	from := uint64(0)
 	if src.Fork != nil {

@@ -63,7 +63,9 @@ type Record struct {
 // create. Data itself is not kept: the engine has it. Strings of r are copied, so
 // r may live in a buffer that is used again.
 func (s *State) Fold(r *Record) {
-	s.TouchedAt = max(s.TouchedAt, r.Time)
+	if r.Kind != RecordDelete { // the end is no read: it must not bring an expired stream back
+		s.Touch(r.Time)
+	}
 	switch r.Kind {
 	case RecordCreate:
 		s.Meta = r.Meta

@@ -89,7 +89,7 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 		return f.finish(f.op.core.Refuse(f.op.req, err)), nil
 	case err != nil:
 		f.Close()
-		f.op.core.logFailure(f.op.req, 500, err)
+		f.op.core.logFailure(f.op.req, err)
 		return Action{}, err
 	}
 	if head && f.op.sse {

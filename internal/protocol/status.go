@@ -62,8 +62,10 @@ func (c *Core) Refuse(req *Request, err error) *Response {
 		e = &stream.Error{Kind: stream.Internal, Err: err}
 	}
 	code := status(e.Kind)
-	if code >= 500 {
-		c.logFailure(req, code, err)
+	if code == 500 {
+		// The others are a client's doing or a state of the server, which the
+		// engine reports once.
+		c.logFailure(req, err)
 	}
 	r := c.answer(req, code)
 	r.add("Content-Type", "application/json")
@@ -114,11 +116,7 @@ func errorBody(e *stream.Error) []byte {
 	return append(b, "}}\n"...)
 }
 
-func (c *Core) logFailure(req *Request, code int, err error) {
-	level := slog.LevelError
-	if code == 503 {
-		level = slog.LevelWarn
-	}
-	c.opt.Logger.LogAttrs(context.Background(), level, "request failed", slog.String("method", req.Method),
-		slog.String("path", req.Path), slog.Int("status", code), slog.Any("error", err))
+func (c *Core) logFailure(req *Request, err error) {
+	c.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "request failed", slog.String("method", req.Method),
+		slog.String("path", req.Path), slog.Int("status", 500), slog.Any("error", err))
 }
