@@ -31,7 +31,7 @@ var ErrShutdown = errors.New("the server has been shut down")
 // Server serves the streams of one data directory.
 type Server struct {
 	opts    Options
-	engine  *store.Engine
+	engine  engine
 	core    *protocol.Core
 	handler http.Handler
 
@@ -45,6 +45,12 @@ type Server struct {
 	endpoints []endpoint
 	shutdown  sync.Once
 	closeErr  error
+}
+
+// engine is what keeps the streams.
+type engine interface {
+	protocol.Store
+	Close() error
 }
 
 // memoryDir is the data directory within an in-memory file system.
@@ -67,20 +73,36 @@ func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{})}
-	s.requests.init()
+	s := newServer(opts)
 	so := s.opts.store()
 	so.SameType = wire.SameMediaType
 	so.OnFatal = s.fail
-	var err error
-	if s.engine, err = s.openEngine(fs, dir, so); err != nil {
+	e, err := s.openEngine(fs, dir, so)
+	if err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
 	}
-	if s.core, err = protocol.New(s.engine, s.opts.protocol()); err != nil {
-		return nil, errors.Join(err, s.engine.Close())
+	if err := s.mount(e); err != nil {
+		return nil, err
 	}
-	s.handler = s.gated(httpapi.Handler(s.core, s.opts.http()))
 	return s, nil
+}
+
+func newServer(opts *Options) *Server {
+	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{})}
+	s.requests.init()
+	return s
+}
+
+// mount puts the protocol and its transport on an engine, which is closed if that
+// fails.
+func (s *Server) mount(e engine) error {
+	core, err := protocol.New(e, s.opts.protocol())
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	s.engine, s.core = e, core
+	s.handler = s.gated(httpapi.Handler(core, s.opts.http()))
+	return nil
 }
 
 // openEngine does not wait for an engine that fails at its start: its archive

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"durablestreams"
 	"durablestreams/internal/bench"
 )
 
@@ -89,5 +90,6 @@ func (c *benchCommand) options() bench.Options {
 		Rate: c.Rate, Duration: c.Duration, Warmup: warmup, Requests: c.Requests, Timeout: c.Timeout,
 		Size: int(c.Size), ReadSize: int64(c.ReadSize), JSON: c.JSON, Producers: c.Producers,
 		Loops: c.Loops, SyncDir: c.SyncDir, AllowErrors: c.AllowErrors, Delete: c.Delete, Format: c.Format,
+		NullServer: durablestreams.NullServer,
 	}
 }
