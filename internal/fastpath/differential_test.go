@@ -14,12 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"durablestreams/internal/fastpath"
 	"durablestreams/internal/protocol"
-	"durablestreams/internal/wire"
-	"durablestreams/store"
 	"durablestreams/stream"
 )
 
@@ -38,26 +34,6 @@ func newPair(t testing.TB, opt fastpath.Options) *pair {
 			protocol: protocol.Options{LongPollTimeout: 30 * time.Millisecond, SSEMaxAge: 30 * time.Millisecond, PageSize: 64 << 10}})
 	}
 	return p
-}
-
-// openEngine opens an engine in memory that the test's end closes.
-func openEngine(t testing.TB, opt *store.Options) *store.Engine {
-	t.Helper()
-	var o store.Options
-	if opt != nil {
-		o = *opt
-	}
-	o.SameType = wire.SameMediaType
-	e, err := store.Open(vfs.NewMem(), "data", &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
 }
 
 // check lets both servers answer the same connections, one after another.

@@ -58,11 +58,12 @@ type server struct {
 
 	watches *gauge // of streams
 	reads   *gauge // that are open
+	pending *gauge // changes that the store has
 }
 
 func start(t testing.TB, cfg config) *server {
 	t.Helper()
-	s := &server{t: t, log: &syncBuilder{}, open: newGauge(), slow: newGauge(), watches: newGauge(), reads: newGauge()}
+	s := &server{t: t, log: &syncBuilder{}, open: newGauge(), slow: newGauge(), watches: newGauge(), reads: newGauge(), pending: newGauge()}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	store := cfg.store
 	if store == nil {
@@ -74,7 +75,7 @@ func start(t testing.TB, cfg config) *server {
 	}
 	cfg.protocol.Logger = logger
 	var err error
-	if s.core, err = protocol.New(counted{store, s.watches, s.reads}, &cfg.protocol); err != nil {
+	if s.core, err = protocol.New(counted{store, s}, &cfg.protocol); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,24 +109,39 @@ func start(t testing.TB, cfg config) *server {
 	return s
 }
 
-// counted counts watches and reads.
+// counted counts what a store is asked for.
 type counted struct {
 	protocol.Store
-	watches, reads *gauge
+	s *server
 }
 
 func (c counted) Watch(snap stream.Snapshot, wake func()) (stop func()) {
 	stopInner, once := c.Store.Watch(snap, wake), sync.Once{}
-	c.watches.add(1)
+	c.s.watches.add(1)
 	return func() {
 		stopInner()
-		once.Do(func() { c.watches.add(-1) })
+		once.Do(func() { c.s.watches.add(-1) })
 	}
 }
 
 func (c counted) Read(snap stream.Snapshot, from, to uint64) stream.Blocks {
-	c.reads.add(1)
-	return &countedBlocks{Blocks: c.Store.Read(snap, from, to), n: c.reads}
+	c.s.reads.add(1)
+	return &countedBlocks{Blocks: c.Store.Read(snap, from, to), n: c.s.reads}
+}
+
+func (c counted) Apply(cmd stream.Command, done stream.Completion) {
+	c.s.pending.add(1)
+	c.Store.Apply(cmd, countedDone{done, c.s.pending})
+}
+
+type countedDone struct {
+	stream.Completion
+	n *gauge
+}
+
+func (c countedDone) Complete(res stream.Result, err error) {
+	c.n.add(-1)
+	c.Completion.Complete(res, err)
 }
 
 type countedBlocks struct {

@@ -107,11 +107,15 @@ func (l *loop) run() {
 			return
 		}
 		l.now = time.Now()
+		// What one turn brings goes into one commit batch: begun with the first
+		// request, it would leave the others to the next sync.
+		l.srv.core.Cork()
 		for i := range max(n, 0) {
 			l.event(&events[i])
 		}
 		spare = l.messages(spare)
 		l.expire()
+		l.srv.core.Uncork()
 		if l.srv.ending.Load() && l.end() {
 			return
 		}
