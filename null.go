@@ -21,6 +21,10 @@ func (n *nullStore) Stat(stream.Path, bool) (stream.Snapshot, error) {
 	return stream.Snapshot{Meta: &n.meta}, nil
 }
 
+func (*nullStore) Cork() {}
+
+func (*nullStore) Uncork() {}
+
 // InMemory is true: a loop answers without a detour.
 func (*nullStore) InMemory(stream.Path, uint64) bool { return true }
 

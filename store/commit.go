@@ -43,6 +43,7 @@ type openBatch struct {
 	hint    int           // expected size of a batch, from the last ones
 	ready   chan struct{} // capacity 1: there is something to commit
 	queued  atomic.Int64  // bytes decided but not durable
+	corks   atomic.Int32  // callers that will say when to commit
 }
 
 func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
@@ -75,11 +76,35 @@ func (e *Engine) commit(o op) bool {
 	if o.rec != nil {
 		o.fold()
 	}
-	select {
-	case b.ready <- struct{}{}:
-	default:
+	if b.corks.Load() == 0 {
+		b.kick()
 	}
 	return true
+}
+
+// kick tells the committer that there is something.
+func (o *openBatch) kick() {
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Cork says that the caller is about to apply several changes and will call
+// Uncork right after: they then go into one batch, which is not begun before.
+// Corks are for moments; everybody's changes may wait for them.
+func (e *Engine) Cork() { e.open.corks.Add(1) }
+
+// Uncork takes a cork back and lets the committer begin.
+func (e *Engine) Uncork() {
+	o := &e.open
+	o.corks.Add(-1)
+	o.mu.Lock()
+	waiting := o.cur != nil
+	o.mu.Unlock()
+	if waiting {
+		o.kick()
+	}
 }
 
 // fold applies the record to the decided states.

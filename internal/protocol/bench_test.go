@@ -15,6 +15,8 @@ func (s instant) Apply(cmd stream.Command, done stream.Completion) {
 }
 
 func (s instant) Stat(stream.Path, bool) (stream.Snapshot, error)    { return s.snap, nil }
+func (s instant) Cork()                                              {}
+func (s instant) Uncork()                                            {}
 func (s instant) InMemory(stream.Path, uint64) bool                  { return true }
 func (s instant) Read(stream.Snapshot, uint64, uint64) stream.Blocks { return nil }
 func (s instant) Watch(_ stream.Snapshot, wake func()) (stop func()) { return func() {} }

@@ -43,6 +43,14 @@ func (c *Core) Root() string { return c.root }
 // reads go on. It is idempotent.
 func (c *Core) Drain() { c.drain.Do(func() { close(c.draining) }) }
 
+// Cork says that the caller is about to begin several operations, one after the
+// other without waiting, and will call Uncork then: an event loop with the
+// events of one turn. The store can make one batch of them.
+func (c *Core) Cork() { c.store.Cork() }
+
+// Uncork ends what Cork began.
+func (c *Core) Uncork() { c.store.Uncork() }
+
 // Draining is closed by Drain. An adapter then steps its parked feeds.
 func (c *Core) Draining() <-chan struct{} { return c.draining }
 

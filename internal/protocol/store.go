@@ -12,6 +12,11 @@ type Store interface {
 	// the body's data are not needed any more when Apply returns.
 	Apply(cmd stream.Command, done stream.Completion)
 
+	// Cork says that several calls of Apply and then Uncork follow at once: the
+	// store may wait for them to make one batch of all. It is a hint for speed.
+	Cork()
+	Uncork()
+
 	// Stat gives the durable state of a stream. With touch it counts as a read
 	// and renews a sliding lifetime. Errors: stream.NotFound, stream.Gone, and
 	// those of the disk.

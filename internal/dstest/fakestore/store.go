@@ -281,5 +281,11 @@ func (s *Store) Watch(snap stream.Snapshot, wake func()) (stop func()) {
 	}
 }
 
+// Cork and Uncork do nothing: there are no batches.
+func (s *Store) Cork() {}
+
+// Uncork is the counterpart of Cork.
+func (s *Store) Uncork() {}
+
 // InMemory is always true: there is no disk.
 func (s *Store) InMemory(stream.Path, uint64) bool { return true }
