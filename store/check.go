@@ -89,7 +89,7 @@ func (c *checker) run() error {
 	if err := c.foldJournal(); err != nil {
 		return err
 	}
-	steps := []func() error{c.chunks, c.rows, c.names, c.deadlines, c.forks}
+	steps := []func() error{c.chunks, c.rows, c.asides, c.names, c.deadlines, c.forks}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -185,6 +185,13 @@ func (c *checker) rows() error {
 		c.report.add(fmt.Sprintf("archive, stream %d", id), "chunks without a stream")
 	}
 	return err
+}
+
+func (c *checker) asides() error {
+	return c.e.archive.Asides(func(id stream.ID, lsn uint64, kind byte, _ []byte) error {
+		c.report.add(fmt.Sprintf("archive, stream %d", id), "record %d (%s) was set aside, since the state was unreadable", lsn, stream.RecordKind(kind))
+		return nil
+	})
 }
 
 func (c *checker) names() error {

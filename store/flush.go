@@ -166,7 +166,19 @@ func (e *Engine) reclaim() error {
 	if len(e.flush.deleted) == 0 || !e.space.full() {
 		return nil
 	}
-	err := e.archive.Reclaim(context.Background(), e.flush.deleted)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-e.stopped: // it may take long, or wait for space that never comes
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := e.archive.Reclaim(ctx, e.flush.deleted)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
 	if err != nil && noSpace(err) {
 		e.log.Warn("no space to reclaim that of deleted streams", "err", err)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"durablestreams/internal/archive"
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
@@ -19,6 +20,15 @@ type recovery struct {
 	// the archive has a beginning. That is right only if their deletion follows:
 	// then the archive has dropped them already.
 	orphans map[stream.ID]uint64
+
+	// Streams whose row in the archive cannot be read. Their records are set
+	// aside there, so that they outlive the journal and a repair can use them.
+	broken map[stream.ID]error
+	keep   bool   // set records aside; else only look
+	lsn    uint64 // of the record being replayed
+	kind   byte
+	body   []byte
+	aside  *archive.Batch
 }
 
 // recover opens the journal and replays what the archive does not have.
@@ -27,12 +37,20 @@ func (e *Engine) recover() error {
 	applied := e.archive.Applied()
 	e.flush.applied = applied
 	e.nextID.Store(uint64(e.archive.NextID()))
-	r := &recovery{e: e, orphans: map[stream.ID]uint64{}}
+	r := &recovery{e: e, orphans: map[stream.ID]uint64{}, keep: true}
 	var err error
 	e.journal, err = journal.Open(e.fs, e.fs.PathJoin(e.dir, journalDir),
 		&journal.Options{SegmentSize: e.opts.SegmentSize}, applied, r.replay)
 	if err != nil {
 		return err
+	}
+	if r.aside != nil {
+		if err := r.aside.Apply(); err != nil {
+			return err
+		}
+	}
+	for id, err := range r.broken {
+		e.log.Error("stream is damaged and set aside", "stream", id, "err", err)
 	}
 	if last := e.journal.LastLSN(); last < applied {
 		return fmt.Errorf("the journal ends at record %d, but the archive has record %d: the journal directory is not the archive's", last, applied)
@@ -52,9 +70,10 @@ func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
 		return fmt.Errorf("replay record %d: %w", lsn, err)
 	}
 	r.records++
+	r.lsn, r.kind, r.body = lsn, kind, body
 	r.e.nextID.Store(max(r.e.nextID.Load(), uint64(rec.ID)+1))
 	if rec.Kind == stream.RecordCreate {
-		err = r.create(lsn, &rec)
+		r.create(lsn, &rec)
 	} else {
 		err = r.change(lsn, &rec)
 	}
@@ -65,16 +84,35 @@ func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
 }
 
 // find gives a stream by number, from memory or the archive; nil if it is in
-// neither.
-func (r *recovery) find(id stream.ID) (*live, error) {
+// neither. ok is false if the archive cannot tell: then the record has been set
+// aside for the stream.
+func (r *recovery) find(id stream.ID) (l *live, ok bool) {
 	if l := r.e.table.byID(id); l != nil {
-		return l, nil
+		return l, true
 	}
 	row, err := r.e.archive.Load(id)
-	if err != nil || row == nil {
-		return nil, err
+	if err != nil {
+		r.setAside(id, err)
+		return nil, false
 	}
-	return r.place(row.State.Path, func(s *slot) *live { return r.e.adopt(s, row) }), nil
+	if row == nil {
+		return nil, true
+	}
+	return r.place(row.State.Path, func(s *slot) *live { return r.e.adopt(s, row) }), true
+}
+
+func (r *recovery) setAside(id stream.ID, err error) {
+	if r.broken == nil {
+		r.broken = map[stream.ID]error{}
+	}
+	r.broken[id] = err
+	if !r.keep {
+		return
+	}
+	if r.aside == nil {
+		r.aside = r.e.archive.NewBatch()
+	}
+	r.aside.PutAside(id, r.lsn, r.kind, r.body)
 }
 
 // place puts a stream into the slot of its path.
@@ -88,12 +126,9 @@ func (r *recovery) place(p stream.Path, make func(*slot) *live) *live {
 	return l
 }
 
-func (r *recovery) create(lsn uint64, rec *stream.Record) error {
-	l, err := r.find(rec.ID)
-	if err != nil {
-		return err
-	}
-	if l == nil {
+func (r *recovery) create(lsn uint64, rec *stream.Record) {
+	l, ok := r.find(rec.ID)
+	if ok && l == nil {
 		l = r.place(rec.Meta.Path, func(s *slot) *live {
 			l := &live{slot: s, indexed: stream.Never, usedAt: now()}
 			l.deadline.l = l
@@ -104,62 +139,51 @@ func (r *recovery) create(lsn uint64, rec *stream.Record) error {
 		})
 		r.settle(l, rec.Data)
 	}
-	if rec.Meta.Fork == nil {
-		return nil
+	if rec.Meta.Fork != nil {
+		r.edge(lsn, rec.Meta.Fork.Source, (*stream.State).AddFork)
 	}
-	return r.edge(lsn, rec.Meta.Fork.Source, (*stream.State).AddFork)
 }
 
 // edge folds a fork edge into the state of the source, which may be gone.
-func (r *recovery) edge(lsn uint64, source stream.ID, change func(*stream.State)) error {
-	src, err := r.find(source)
-	if err != nil {
-		return err
-	}
-	if src == nil {
+func (r *recovery) edge(lsn uint64, source stream.ID, change func(*stream.State)) {
+	src, ok := r.find(source)
+	switch {
+	case !ok:
+	case src == nil:
 		r.orphans[source] = lsn
-		return nil
-	}
-	if lsn > src.lsn {
+	case lsn > src.lsn:
 		change(&src.state)
 		src.lsn = lsn
 		r.settle(src, nil)
 	}
-	return nil
 }
 
 // change replays an append, a renewal or a deletion.
 func (r *recovery) change(lsn uint64, rec *stream.Record) error {
-	l, err := r.find(rec.ID)
-	if err != nil {
-		return err
-	}
-	if l == nil {
+	l, ok := r.find(rec.ID)
+	switch {
+	case !ok:
+	case l == nil:
 		r.orphans[rec.ID] = lsn
-	} else if lsn > l.lsn {
+	case lsn > l.lsn:
 		if rec.Kind == stream.RecordAppend && rec.Pos != l.state.Tail {
 			return fmt.Errorf("stream %d ends at %d, the record appends at %d", rec.ID, l.state.Tail, rec.Pos)
 		}
 		l.fold(rec, lsn)
 		r.settle(l, rec.Data)
 	}
-	if rec.Kind != stream.RecordDelete {
-		return nil
+	if rec.Kind == stream.RecordDelete && !rec.Soft {
+		r.deletion(lsn, rec)
 	}
-	return r.deletion(lsn, rec)
+	return nil
 }
 
-func (r *recovery) deletion(lsn uint64, rec *stream.Record) error {
-	if rec.Soft {
-		return nil
-	}
+// deletion ends a stream and the sources that go with it.
+func (r *recovery) deletion(lsn uint64, rec *stream.Record) {
 	for _, id := range append([]stream.ID{rec.ID}, rec.Collected...) {
 		delete(r.orphans, id)
-		l, err := r.find(id)
-		if err != nil {
-			return err
-		}
-		if l == nil || l.lsn > lsn {
+		l, ok := r.find(id)
+		if !ok || l == nil || l.lsn > lsn {
 			continue
 		}
 		l.lsn = lsn
@@ -172,10 +196,9 @@ func (r *recovery) deletion(lsn uint64, rec *stream.Record) error {
 		}
 		r.e.release(s)
 	}
-	if rec.Unref == 0 {
-		return nil
+	if rec.Unref != 0 {
+		r.edge(lsn, rec.Unref, (*stream.State).DropFork)
 	}
-	return r.edge(lsn, rec.Unref, (*stream.State).DropFork)
 }
 
 // settle publishes what was folded: all of the journal is durable.

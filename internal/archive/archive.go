@@ -102,7 +102,13 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 		ReadOnly:                    o.ReadOnly,
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err.Error()) },
-			DiskSlow:        func(i pebble.DiskSlowInfo) { o.Logger.Warn("archive disk is slow", "info", i.String()) },
+			// Damage concerns those whose data it is: their reads fail, the store
+			// goes on. Pebble's own default is to end the process.
+			DataCorruption: func(i pebble.DataCorruptionInfo) {
+				o.Logger.Error("archive is damaged", "file", i.Path, "from", fmt.Sprintf("%x", i.Bounds.Start),
+					"to", fmt.Sprintf("%x", i.Bounds.End.Key), "err", i.Details.Error())
+			},
+			DiskSlow: func(i pebble.DiskSlowInfo) { o.Logger.Warn("archive disk is slow", "info", i.String()) },
 		},
 	}
 	if size := fs.fileSize(); size > 0 {

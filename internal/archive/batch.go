@@ -74,7 +74,13 @@ func (w *Batch) PutProducers(id stream.ID, row []byte) {
 
 // PutChunk writes bytes of a stream from a position on.
 func (w *Batch) PutChunk(id stream.ID, pos uint64, data []byte) {
-	w.keep(w.b.Set(chunkKey(id, pos), data, nil))
+	w.keep(w.b.Set(chunkKey(id, pos+uint64(len(data))), data, nil))
+}
+
+// PutAside keeps a record of a stream whose row cannot be read, for a repair.
+func (w *Batch) PutAside(id stream.ID, lsn uint64, kind byte, body []byte) {
+	w.scratch = append(append(w.scratch[:0], kind), body...)
+	w.keep(w.b.Set(asideKey(id, lsn), w.scratch, nil))
 }
 
 // Delete removes everything of a stream. Its name goes too, unless keepName says

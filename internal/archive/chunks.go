@@ -39,7 +39,7 @@ func (c *Chunks) Next() ([]byte, error) {
 	}
 	var ok bool
 	if c.first {
-		ok, c.first = c.it.SeekLT(chunkKey(c.id, c.pos+1)), false
+		ok, c.first = c.it.SeekGE(chunkKey(c.id, c.pos+1)), false
 	} else {
 		ok = c.it.Next()
 	}
@@ -53,8 +53,9 @@ func (c *Chunks) Next() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read stream %d at %d: %w", c.id, c.pos, err)
 	}
-	start := number(c.it.Key(), 1)
-	if end := start + uint64(len(data)); c.pos < start || c.pos > end {
+	end := number(c.it.Key(), 1)
+	start := end - uint64(len(data))
+	if c.pos < start || c.pos > end {
 		return nil, fmt.Errorf("read stream %d at %d: next chunk covers %d to %d", c.id, c.pos, start, end)
 	}
 	data = data[c.pos-start:]

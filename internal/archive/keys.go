@@ -9,7 +9,8 @@ import (
 // The key space. docs/format/archive.md describes it; do not change it without
 // a new FormatVersion. Numbers are big-endian, so that keys sort as numbers.
 const (
-	prefixChunk     = 'c' // id, position -> bytes of the stream from that position on
+	prefixAside     = 'a' // id, LSN -> kind and body of a record that met a broken row
+	prefixChunk     = 'c' // id, position -> bytes of the stream up to that position
 	prefixDeadline  = 'd' // deadline, id -> nothing
 	prefixName      = 'n' // path -> id
 	prefixProducers = 'p' // id -> producers of the stream
@@ -29,8 +30,14 @@ func producersKey(id stream.ID) []byte { return idKey(prefixProducers, id) }
 
 func nameKey(p stream.Path) []byte { return append([]byte{prefixName}, p...) }
 
-func chunkKey(id stream.ID, pos uint64) []byte {
-	return binary.BigEndian.AppendUint64(idKey(prefixChunk, id), pos)
+// chunkKey names a chunk by its end, so that the chunk that holds a position is
+// the first one after it: a search goes forward and touches no other stream.
+func chunkKey(id stream.ID, end uint64) []byte {
+	return binary.BigEndian.AppendUint64(idKey(prefixChunk, id), end)
+}
+
+func asideKey(id stream.ID, lsn uint64) []byte {
+	return binary.BigEndian.AppendUint64(idKey(prefixAside, id), lsn)
 }
 
 // deadlineKey sorts by deadline; those before 1970 count as 1970.

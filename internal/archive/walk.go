@@ -65,6 +65,16 @@ func (a *Archive) Deadlines(visit func(Due) error) error {
 	})
 }
 
+// Asides visits every record that was set aside; body is valid during the visit.
+func (a *Archive) Asides(visit func(id stream.ID, lsn uint64, kind byte, body []byte) error) error {
+	return a.walk(prefixAside, func(key, value []byte) (bool, error) {
+		if len(value) == 0 {
+			return false, fmt.Errorf("malformed record %d set aside", number(key, 1))
+		}
+		return true, visit(stream.ID(number(key, 0)), number(key, 1), value[0], value[1:])
+	})
+}
+
 // Chunk says where a chunk lies.
 type Chunk struct {
 	ID  stream.ID
@@ -76,7 +86,7 @@ type Chunk struct {
 // data is valid during the visit.
 func (a *Archive) AllChunks(visit func(c Chunk, data []byte) error) error {
 	return a.walk(prefixChunk, func(key, value []byte) (bool, error) {
-		c := Chunk{ID: stream.ID(number(key, 0)), Pos: number(key, 1), Len: len(value)}
+		c := Chunk{ID: stream.ID(number(key, 0)), Pos: number(key, 1) - uint64(len(value)), Len: len(value)}
 		return true, visit(c, value)
 	})
 }

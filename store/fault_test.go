@@ -1,0 +1,462 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"durablestreams/internal/dstest"
+	"durablestreams/internal/journal"
+	"durablestreams/store"
+	"durablestreams/stream"
+)
+
+// A disk that fails in the journal stops the engine: it says so once, answers
+// nobody as if all were well, and what it had acknowledged is there afterwards.
+func TestJournalFailure(t *testing.T) {
+	for _, failing := range []string{"write", "sync", "create", "rename"} {
+		t.Run(failing, func(t *testing.T) {
+			disk := dstest.NewDisk()
+			var fatal atomic.Int32
+			o := busy()
+			o.OnFatal = func(error) { fatal.Add(1) }
+			e, err := store.Open(disk, dstest.Dir, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dstest.MustApply(t, e, dstest.CreateText("a", ""))
+			var acked [6]int
+			var wg sync.WaitGroup
+			for i := range acked {
+				wg.Go(func() {
+					for n := 0; ; n++ {
+						_, err := dstest.Apply(e, dstest.Text("a", fmt.Sprintf("%d.%d;", i, n)))
+						if errors.Is(err, stream.Internal) {
+							return
+						}
+						if err != nil {
+							t.Errorf("append: %v", err)
+							return
+						}
+						acked[i]++
+						if n == 20 && i == 0 {
+							disk.OnOp(func(op dstest.Op) error {
+								if op.Name == failing && strings.Contains(op.Path, "journal/") {
+									return syscall.EIO
+								}
+								return nil
+							})
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if _, err := dstest.Apply(e, dstest.CreateText("b", "")); !errors.Is(err, stream.Internal) {
+				t.Errorf("create after the failure: %v", err)
+			}
+			if _, err := dstest.Apply(e, dstest.Text("a", "")); !errors.Is(err, stream.Internal) {
+				t.Errorf("append after the failure: %v", err)
+			}
+			if _, err := e.Stat("a", false); !errors.Is(err, stream.Internal) {
+				t.Errorf("stat after the failure: %v", err)
+			}
+			crashed := disk.Crash(nil, dstest.Loss{})
+			disk.OnOp(nil)
+			_ = e.Close()
+			if n := fatal.Load(); n != 1 {
+				t.Errorf("OnFatal was called %d times", n)
+			}
+			for name, d := range map[string]*dstest.Disk{"killed": disk, "power cut": crashed} {
+				again := dstest.OpenEngine(t, d, busy())
+				got := dstest.MustRead(t, again, "a")
+				for i, n := range acked {
+					for j := range n {
+						if strings.Count(got, fmt.Sprintf("%d.%d;", i, j)) != 1 {
+							t.Errorf("%s: append %d of writer %d was acknowledged and is there %d times", name, j, i, strings.Count(got, fmt.Sprintf("%d.%d;", i, j)))
+						}
+					}
+				}
+				if _, err := again.Stat("b", false); !errors.Is(err, stream.NotFound) {
+					t.Errorf("%s: a refused creation is there: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+// A full disk: changes are refused, reads and deletions go on, and service
+// resumes by itself.
+func TestDiskFull(t *testing.T) {
+	disk := dstest.NewDisk()
+	o := &store.Options{SegmentSize: 256 << 10, TailMemory: 1 << 20, CacheSize: 1 << 20, FlushInterval: 20 * time.Millisecond,
+		OnFatal: func(err error) { t.Errorf("the engine gave up: %v", err) }}
+	disk.SetCapacity(12 << 20)
+	e := dstest.OpenEngine(t, disk, o)
+	content := map[stream.Path]*strings.Builder{}
+	fill := func() {
+		t.Helper()
+		full := 0
+		for i := 0; full < 20; i++ {
+			p := stream.Path(fmt.Sprint("s", i/200)) // one after another: they lie apart in the archive
+			data := strings.Repeat(fmt.Sprintf("%05d;", i), 2000)
+			var cmd stream.Command = dstest.Text(p, data)
+			if content[p] == nil {
+				cmd = dstest.CreateText(p, data)
+			}
+			_, err := dstest.Apply(e, cmd)
+			switch {
+			case err == nil:
+				if content[p] == nil {
+					content[p] = &strings.Builder{}
+				}
+				content[p].WriteString(data)
+				full = 0
+			case errors.Is(err, stream.DiskFull):
+				full++
+				time.Sleep(5 * time.Millisecond)
+			default:
+				t.Fatalf("append %d: %v", i, err)
+			}
+			if i > 100_000 {
+				t.Fatal("the disk never fills")
+			}
+		}
+		for p, want := range content {
+			if got := dstest.MustRead(t, e, p); got != want.String() {
+				t.Errorf("full disk: %s has %d bytes, want %d", p, len(got), want.Len())
+			}
+		}
+	}
+	resume := func(why string) {
+		t.Helper()
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			_, err := dstest.Apply(e, dstest.Text("s1", "on"))
+			if err == nil {
+				content["s1"].WriteString("on")
+				return
+			}
+			if !errors.Is(err, stream.DiskFull) {
+				t.Fatalf("%s: %v", why, err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: still full, %d bytes used", why, disk.Used())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	fill()
+	disk.SetCapacity(14 << 20)
+	resume("with a larger disk")
+	fill()
+	remove(t, e, "s0")
+	delete(content, "s0")
+	resume("with a stream deleted")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = dstest.OpenEngine(t, disk, o)
+	for p, want := range content {
+		if got := dstest.MustRead(t, e, p); got != want.String() {
+			t.Errorf("after a restart: %s has %d bytes, want %d", p, len(got), want.Len())
+		}
+	}
+}
+
+// cold gives an engine on whose disk streams lie in the archive only.
+func cold(t *testing.T, disk *dstest.Disk, o *store.Options) *store.Engine {
+	t.Helper()
+	o.SegmentSize = 1 << 20 // one flush, one file
+	e, err := store.Open(disk, dstest.Dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		dstest.MustApply(t, e, dstest.CreateText(stream.Path(fmt.Sprint("s", i)), strings.Repeat(fmt.Sprint(i), 50<<10)))
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = store.Open(disk, dstest.Dir, o); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// What cannot be read is damaged, for as long as it cannot be read. What is in
+// memory goes on.
+func TestArchiveReadFailure(t *testing.T) {
+	disk := dstest.NewDisk()
+	o := small()
+	o.OnFatal = func(err error) { t.Errorf("the engine gave up: %v", err) }
+	e := cold(t, disk, o)
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		dstest.CheckDisk(t, disk)
+	}()
+	dstest.MustApply(t, e, dstest.CreateText("warm", "w"))
+	disk.OnOp(func(op dstest.Op) error {
+		if op.Name == "read" && strings.HasSuffix(op.Path, ".sst") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	_, _, err := dstest.ReadAll(e, "s1")
+	if !errors.Is(err, stream.Damaged) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("reading a stream that cannot be read: %v", err)
+	}
+	dstest.MustApply(t, e, dstest.Text("warm", "x"))
+	if got := dstest.MustRead(t, e, "warm"); got != "wx" {
+		t.Errorf("reads %q", got)
+	}
+	disk.OnOp(nil)
+	for i := range 5 {
+		p := stream.Path(fmt.Sprint("s", i))
+		if got := dstest.MustRead(t, e, p); got != strings.Repeat(fmt.Sprint(i), 50<<10) {
+			t.Errorf("%s: %d bytes when the disk works again", p, len(got))
+		}
+	}
+}
+
+// A read that fails in the middle says so; it does not end as if it were whole.
+func TestArchiveReadFailsMidway(t *testing.T) {
+	disk := dstest.NewDisk()
+	e := cold(t, disk, small())
+	defer e.Close()
+	snap, err := e.Stat("s3", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.OnOp(func(op dstest.Op) error {
+		if op.Name == "read" && strings.HasSuffix(op.Path, ".sst") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	data, err := dstest.ReadRange(e, snap, 0, snap.Tail)
+	if !errors.Is(err, stream.Damaged) {
+		t.Errorf("%d of %d bytes, %v", len(data), snap.Tail, err)
+	}
+}
+
+// A flipped bit in the archive harms the streams it is in and no other.
+func TestFlippedByteInArchive(t *testing.T) {
+	disk := dstest.NewDisk()
+	o := small()
+	e := cold(t, disk, o)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flipped := 0
+	for _, name := range disk.Files("data/archive") {
+		if !strings.HasSuffix(name, ".sst") {
+			continue
+		}
+		disk.Edit("data/archive/"+name, func(b []byte) []byte {
+			if i := strings.Index(string(b), "2222222222"); i >= 0 {
+				b[i+1000] ^= 4
+				flipped++
+			}
+			return b
+		})
+	}
+	if flipped == 0 {
+		t.Fatal("the stream's bytes are not where they should be")
+	}
+	var fatal atomic.Bool
+	o.OnFatal = func(error) { fatal.Store(true) }
+	e, err := store.Open(disk, dstest.Dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		p := stream.Path(fmt.Sprint("s", i))
+		data, _, err := dstest.ReadAll(e, p)
+		if i == 2 && !errors.Is(err, stream.Damaged) {
+			t.Errorf("%s: %d bytes, %v, want damaged", p, len(data), err)
+		}
+		if i != 2 && (err != nil || string(data) != strings.Repeat(fmt.Sprint(i), 50<<10)) {
+			t.Errorf("%s: %d bytes, %v", p, len(data), err)
+		}
+	}
+	dstest.MustApply(t, e, dstest.Text("s4", "on"))
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if fatal.Load() {
+		t.Error("one damaged stream stopped the engine")
+	}
+	if r, err := store.Check(disk, dstest.Dir); err == nil && r.OK() {
+		t.Error("the check finds nothing")
+	}
+}
+
+// tailSegment gives the last segment and where its frames end.
+func tailSegment(t *testing.T, disk *dstest.Disk) (path string, end int64) {
+	t.Helper()
+	sum, err := journal.Scan(disk, "data/journal", &journal.Visitor{Segment: func(s journal.SegmentInfo) error {
+		path = "data/journal/" + s.Name
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, sum.EndOffset
+}
+
+// crashed gives a disk after a crash with so many appends in the journal only.
+func crashed(t *testing.T, n int) *dstest.Disk {
+	t.Helper()
+	disk := dstest.NewDisk()
+	e, err := store.Open(disk, dstest.Dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dstest.MustApply(t, e, dstest.CreateText("a", ""))
+	for i := range n {
+		dstest.MustApply(t, e, dstest.Text("a", fmt.Sprintf("%03d;", i)))
+	}
+	left := disk.Crash(nil, dstest.Loss{})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// What lies behind the acknowledged end of the journal is never shown; damage
+// before it is never passed over.
+func TestDamagedJournal(t *testing.T) {
+	whole := crashed(t, 50)
+	path, end := tailSegment(t, whole)
+	all := look(dstest.OpenEngine(t, whole.Crash(nil, dstest.Loss{}), small()), "a")
+	for _, c := range []struct {
+		name   string
+		change func(b []byte) []byte
+		want   string // "" is: refused
+	}{
+		{"garbage after the tail", func(b []byte) []byte {
+			for i := range 3000 {
+				b[int(end)+i] = byte(i * 31)
+			}
+			return b
+		}, all},
+		{"a half record after the tail", func(b []byte) []byte { copy(b[end:end+70], b[end-72:end-2]); return b }, all},
+		{"the last record torn", func(b []byte) []byte { clear(b[end-8:]); return b }, all[:len(all)-4]},
+		{"the file cut in the last record", func(b []byte) []byte { return b[:end-8] }, all[:len(all)-4]},
+		{"a byte flipped in the middle", func(b []byte) []byte { b[end/2] ^= 1; return b }, ""},
+		{"a byte flipped at the beginning", func(b []byte) []byte { b[3] ^= 1; return b }, ""},
+		{"a record in the middle zeroed", func(b []byte) []byte { clear(b[end/2 : end/2+80]); return b }, ""},
+		{"no such file", func([]byte) []byte { return nil }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disk := whole.Crash(nil, dstest.Loss{})
+			disk.Edit(path, c.change)
+			e, err := store.Open(disk, dstest.Dir, small())
+			if c.want == "" {
+				damage, ok := errors.AsType[*journal.CorruptionError](err)
+				if !ok || damage.Segment == 0 {
+					t.Fatalf("opened, or refused without a place: %v", err)
+				}
+				if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+					t.Errorf("check: %+v, %v", r, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := look(e, "a"); got != c.want {
+				t.Errorf("reads %q, want %q", got, c.want)
+			}
+			dstest.MustApply(t, e, dstest.Text("a", "on"))
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			checkAfter(t, disk, small(), map[stream.Path]string{"a": c.want + "on"}, c.name)
+		})
+	}
+}
+
+// zeroRow overwrites the state row of a stream.
+func zeroRow(t *testing.T, disk *dstest.Disk, id stream.ID) {
+	t.Helper()
+	db, err := pebble.Open("data/archive", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := binary.BigEndian.AppendUint64([]byte{'s'}, uint64(id))
+	if err := db.Set(key, make([]byte, 60), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Flush(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One stream's broken row: the others serve, the broken one is reported and its
+// bytes are kept, also if the journal has more of it.
+func TestBrokenRow(t *testing.T) {
+	for name, active := range map[string]bool{"idle": false, "with records in the journal": true} {
+		t.Run(name, func(t *testing.T) {
+			disk := dstest.NewDisk()
+			e, err := store.Open(disk, dstest.Dir, small())
+			if err != nil {
+				t.Fatal(err)
+			}
+			broken := dstest.MustApply(t, e, dstest.CreateText("broken", "bytes")).Meta.ID
+			dstest.MustApply(t, e, dstest.CreateText("other", "o"))
+			fork(t, e, "fork", "broken", 5, "+")
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if active {
+				if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
+					t.Fatal(err)
+				}
+				dstest.MustApply(t, e, dstest.Text("broken", " more"))
+				dstest.MustApply(t, e, dstest.Text("other", "!"))
+				fork(t, e, "fork2", "broken", 5, "#")
+				remove(t, e, "fork")
+				left := disk.Crash(nil, dstest.Loss{})
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				disk = left
+			}
+			zeroRow(t, disk, broken)
+			for range 2 {
+				if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
+					t.Fatalf("one broken row stops the server: %v", err)
+				}
+				want := map[stream.Path]string{"other": "o", "fork": "bytes+"}
+				if active {
+					want = map[stream.Path]string{"other": "o!", "fork": "not found", "fork2": "bytes#"}
+				}
+				lookAll(t, e, want, name)
+				if _, err := e.Stat("broken", false); !errors.Is(err, stream.Damaged) {
+					t.Errorf("the broken stream: %v", err)
+				}
+				if _, err := dstest.Apply(e, dstest.CreateText("broken", "again")); !errors.Is(err, stream.Damaged) {
+					t.Errorf("creating over the broken stream: %v", err)
+				}
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := store.Check(disk, dstest.Dir)
+			if err != nil || r.OK() {
+				t.Errorf("check: %+v, %v", r, err)
+			}
+		})
+	}
+}
