@@ -38,7 +38,9 @@ type Disk struct {
 	hook     func(Op) error
 	capacity int64 // bytes; 0: no limit
 	nodes    map[string]*node
-	replaced map[string]bool // paths whose name got another file since the last sync of their directory
+	order    map[string]uint64 // when a name got its file, if its directory was not synced since
+	replaced map[string]bool   // names in order that had another file before
+	namings  uint64
 }
 
 // node is what the disk knows about a file beside its content. Disk.mu guards it.
@@ -68,7 +70,7 @@ func (n *node) undo(content []byte) []byte {
 func NewDisk() *Disk { return wrap(vfs.NewCrashableMem()) }
 
 func wrap(mem *vfs.MemFS) *Disk {
-	return &Disk{FS: mem, mem: mem, nodes: map[string]*node{}, replaced: map[string]bool{}}
+	return &Disk{FS: mem, mem: mem, nodes: map[string]*node{}, order: map[string]uint64{}, replaced: map[string]bool{}}
 }
 
 // OnOp calls hook before every call, from the goroutine that makes it. An error
@@ -184,9 +186,16 @@ func (d *Disk) named(path string, n *node, replaced bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nodes[path] = n
+	d.ordered(path)
 	if replaced {
 		d.replaced[path] = true
 	}
+}
+
+// ordered notes when a name was made. The caller holds mu.
+func (d *Disk) ordered(path string) {
+	d.namings++
+	d.order[path] = d.namings
 }
 
 func (d *Disk) nodeOf(path string) *node {
@@ -301,7 +310,14 @@ func (d *Disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File
 
 // MkdirAll implements vfs.FS.
 func (d *Disk) MkdirAll(dir string, perm os.FileMode) error {
-	return d.change(Op{Name: "mkdir", Path: dir}, func() error { return d.mem.MkdirAll(dir, perm) })
+	return d.change(Op{Name: "mkdir", Path: dir}, func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.exists(dir) {
+			d.ordered(dir)
+		}
+		return d.mem.MkdirAll(dir, perm)
+	})
 }
 
 // Lock implements vfs.FS.
@@ -384,8 +400,9 @@ func (f *diskFile) sync(do func() error) error {
 func (d *Disk) syncedDir(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for path := range d.replaced {
+	for path := range d.order {
 		if d.mem.PathDir(path) == strings.TrimSuffix(dir, "/") {
+			delete(d.order, path)
 			delete(d.replaced, path)
 		}
 	}
@@ -401,7 +418,10 @@ func (f *diskFile) SyncTo(int64) (full bool, err error) {
 
 // Loss says what a power cut does to what was not synced.
 type Loss struct {
-	Keep int // percent of the unsynced names and 4 KiB blocks that survive
+	// Keep is the percentage of the unsynced 4 KiB blocks that survive. Of the
+	// unsynced names the first ones survive, as on a file system that journals
+	// its directories: none at 0, all at 100, else a random number.
+	Keep int
 	// Tear also ruins unsynced 512-byte sectors: each is old, new, zeros or
 	// noise.
 	Tear bool
@@ -419,7 +439,17 @@ func (d *Disk) Crash(rng *rand.Rand, loss Loss) *Disk {
 	live := d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := merger{safe: safe, live: live, rng: rng, loss: loss, nodes: d.nodes, replaced: d.replaced}
+	m := merger{safe: safe, live: live, rng: rng, loss: loss, nodes: d.nodes, order: d.order, replaced: d.replaced}
+	switch {
+	case loss.Keep >= 100:
+		m.last = d.namings
+	case loss.Keep > 0 && d.namings > 0 && len(d.order) > 0:
+		first := d.namings
+		for _, seq := range d.order {
+			first = min(first, seq)
+		}
+		m.last = first - 1 + rng.Uint64N(d.namings-first+2)
+	}
 	m.dir("/")
 	return wrap(safe)
 }
@@ -430,6 +460,8 @@ type merger struct {
 	rng        *rand.Rand
 	loss       Loss
 	nodes      map[string]*node
+	order      map[string]uint64
+	last       uint64 // naming that survives
 	replaced   map[string]bool
 }
 
@@ -447,13 +479,13 @@ func (m *merger) dir(path string) {
 		if err != nil {
 			continue
 		}
-		if _, err = m.safe.Stat(full); err != nil && !m.keep() {
+		if m.order[full] > m.last {
 			continue
 		}
 		if info.IsDir() {
 			must(m.safe.MkdirAll(full, 0o755))
 			m.dir(full)
-		} else if !m.replaced[full] || m.keep() {
+		} else {
 			m.file(full)
 		}
 	}

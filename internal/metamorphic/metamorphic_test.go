@@ -45,7 +45,7 @@ func history(seed uint64) *metamorphic.History {
 
 // One client, exact answers, power cuts at any moment.
 func TestHistories(t *testing.T) {
-	first, n := rounds(t, 40)
+	first, n := rounds(t, 25)
 	var sum metamorphic.Stats
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
