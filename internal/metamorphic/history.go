@@ -242,9 +242,6 @@ func (h *History) resolve(cmd stream.Command) error {
 		}
 	}
 	h.calm(h.model, paths...)
-	for _, p := range paths {
-		h.probe(h.model, p)
-	}
 	return nil
 }
 
@@ -257,7 +254,7 @@ const sweepLag = 1100 * time.Millisecond
 func (h *History) calm(m *model, paths ...stream.Path) {
 	for again := true; again; {
 		again = false
-		m.expire(h.now())
+		h.probe(m)
 		for _, p := range paths {
 			if at, ok := m.freed[p]; ok && at+int64(sweepLag) > h.now() {
 				h.pause(time.Duration(at + int64(sweepLag) - h.now()))
@@ -273,16 +270,21 @@ func (h *History) pause(d time.Duration) {
 	h.Settle()
 }
 
-func (h *History) probe(m *model, p stream.Path) {
+// probe asks about every stream of which the model is not sure; what becomes of
+// one may decide what becomes of its source.
+func (h *History) probe(m *model) {
 	now := h.now()
 	m.expire(now)
-	e := m.at[p]
-	if !e.uncertain(now) {
-		return
-	}
-	if _, err := h.target.Stat(p, false); errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone) {
-		h.stats.Expired++
-		m.end(e, now, true)
+	for i := range names {
+		p := stream.Path(names[i : i+1])
+		e := m.at[p]
+		if !e.uncertain(now) {
+			continue
+		}
+		if _, err := h.target.Stat(p, false); errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone) {
+			h.stats.Expired++
+			m.end(e, now, true)
+		}
 	}
 }
 
@@ -312,7 +314,6 @@ func compareResult(res stream.Result, err error, want stream.Result, refusal *st
 func (h *History) read() error {
 	p := h.path()
 	h.calm(h.model, p)
-	h.probe(h.model, p)
 	touch := h.rng.IntN(3) > 0
 	snap, err := h.target.Stat(p, touch)
 	h.Settle() // a renewal may be on its way to the disk
@@ -356,7 +357,6 @@ func (h *History) read() error {
 func (h *History) startWatch() error {
 	p := h.path()
 	h.calm(h.model, p)
-	h.probe(h.model, p)
 	e, want := h.model.stat(p, h.now())
 	snap, err := h.target.Stat(p, false)
 	if (want == nil) != (err == nil) {

@@ -39,7 +39,7 @@ func history(seed uint64) *metamorphic.History {
 		Steps:  *stepsFlag,
 		Open:   metamorphic.Engine(dstest.Dir, metamorphic.RandomOptions(seed)),
 		Check:  metamorphic.CheckStore(dstest.Dir),
-		Settle: synctest.Wait, 
+		Settle: synctest.Wait,
 	}
 }
 
@@ -60,4 +60,26 @@ func TestHistories(t *testing.T) {
 		})
 	}
 	t.Logf("%d histories from seed %d: %+v", n, first, sum)
+}
+
+// The same seed gives the same history, so that a failure can be looked at again.
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 4; seed++ {
+		var lines [2][]string
+		for i := range lines {
+			synctest.Test(t, func(t *testing.T) {
+				h := history(seed)
+				h.Calm = true
+				if _, err := h.Run(); err != nil {
+					t.Fatal(err)
+				}
+				lines[i] = h.Lines()
+			})
+		}
+		for i, line := range lines[0] {
+			if i >= len(lines[1]) || lines[1][i] != line {
+				t.Fatalf("seed %d, line %d differs:\n%s\n%s", seed, i, line, lines[1][min(i, len(lines[1])-1)])
+			}
+		}
+	}
 }

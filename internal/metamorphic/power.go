@@ -205,7 +205,6 @@ func (h *History) verify(m *model, crashed bool) error {
 	for i := range names {
 		p := stream.Path(names[i : i+1])
 		h.calm(m, p)
-		h.probe(m, p)
 		e, want := m.stat(p, h.now())
 		data, snap, err := readUntouched(h.target, p)
 		if want != nil {
