@@ -118,16 +118,15 @@ func (c *conn) lend(r *protocol.Response) {
 	path := c.req.Path
 	srv.jobs.Go(func() {
 		defer c.workerPanic(j)
-		f := os.NewFile(uintptr(fd), "connection")
-		defer f.Close()
-		j.err = srv.sendAll(f, head, r, path)
+		j.err = srv.sendAll(os.NewFile(uintptr(fd), "connection"), head, r, path)
 		c.finished(j)
 	})
 }
 
-// sendAll writes an answer. If the rest of its body cannot be read the error
+// sendAll writes an answer and closes f. If the rest of its body cannot be read the error
 // says so, and the connection must be cut.
 func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path string) error {
+	defer f.Close() // before the loop hears of it, or closing there would end nothing
 	defer r.Rest.Close()
 	write := func(b []byte) error {
 		if err := f.SetWriteDeadline(time.Now().Add(s.opts.StallTimeout)); err != nil {
