@@ -16,7 +16,8 @@ const ControlSegment = "__ds"
 // ParsePath checks a path as sent. Refused are empty paths and segments, "."
 // and ".." (also percent-encoded), since clients and proxies rewrite those on
 // their way, bytes that a URL cannot hold, and broken percent-encodings. A path
-// below the control segment is [Reserved], also when it arrives encoded.
+// below the control segment is [Reserved], also when the segment or the slash
+// behind it arrives encoded.
 func ParsePath(raw string) (Path, error) {
 	switch {
 	case raw == "":
@@ -39,7 +40,7 @@ func ParsePath(raw string) (Path, error) {
 			return "", refuse(InvalidPath, "the stream path has an empty segment")
 		case plain == "." || plain == "..":
 			return "", refuse(InvalidPath, "the stream path has a dot segment")
-		case first && plain == ControlSegment:
+		case first && (plain == ControlSegment || strings.HasPrefix(plain, ControlSegment+"/")):
 			return "", refuse(Reserved, "paths below __ds are reserved for control")
 		}
 		first = false

@@ -19,6 +19,8 @@ func TestParsePath(t *testing.T) {
 		"%": stream.InvalidPath, "%4": stream.InvalidPath, "%4g": stream.InvalidPath, "a/%": stream.InvalidPath, "a%\x14": stream.InvalidPath,
 		strings.Repeat("x", stream.MaxPathLen+1): stream.InvalidPath,
 		"__ds":                                   stream.Reserved, "__ds/a": stream.Reserved, "%5f%5Fds/x": stream.Reserved, "_%5fd%73": stream.Reserved,
+		"__ds%2Fx": stream.Reserved, "__ds%2f": stream.Reserved, "%5f_ds%2Fx/y": stream.Reserved, "__ds%2F%2e": stream.Reserved,
+		"__ds%252Fx": nil, "__ds%2Ex": nil, "a/__ds%2Fx": nil, "__ds%5Cx": nil,
 	} {
 		p, err := stream.ParsePath(raw)
 		if want == nil && (err != nil || string(p) != raw) || want != nil && !errors.Is(err, want) {
