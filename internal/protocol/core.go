@@ -113,11 +113,20 @@ func (o *Op) Immediate() bool {
 	if o.create != nil || o.remove != nil {
 		return false
 	}
-	from := o.from.offset.Pos
+	from := o.looksBackFrom(o.from.offset.Pos)
 	if o.mode == Write || o.head || o.from.now {
 		from = math.MaxUint64
 	}
 	return o.core.store.InMemory(o.path, from)
+}
+
+// looksBackFrom is where a read at a position begins: SSE may need the byte before
+// it, see splitsCRLF.
+func (o *Op) looksBackFrom(pos uint64) uint64 {
+	if o.sse && pos > 0 {
+		return pos - 1
+	}
+	return pos
 }
 
 // Begin checks the head of a request: the method, then the path, then headers

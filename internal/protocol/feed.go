@@ -57,7 +57,7 @@ func (f *Feed) Immediate() bool {
 	if !f.begun {
 		return f.op.Immediate()
 	}
-	return f.op.core.store.InMemory(f.op.path, f.pos)
+	return f.op.core.store.InMemory(f.op.path, f.op.looksBackFrom(f.pos))
 }
 
 // Close ends the feed's watch. It is idempotent.

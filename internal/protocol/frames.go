@@ -19,8 +19,8 @@ const (
 	sharedFrame = 64 << 10
 )
 
-// frameKey is everything that a frame's bytes follow from, besides the data,
-// which never change.
+// frameKey is everything that a frame's bytes follow from, besides the data
+// before and behind the position, which never change.
 type frameKey struct {
 	id     stream.ID
 	from   uint64

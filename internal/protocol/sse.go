@@ -95,11 +95,33 @@ func (f *Feed) dataFrame(now time.Time) ([]byte, error) {
 			return nil, nil
 		}
 	}
-	frame := appendEvent(make([]byte, 0, len(data)+len(data)/2+eventRoom), f.code, data)
-	f.pos += uint64(len(data))
+	pos := f.pos + uint64(len(data))
+	split, err := f.splitsCRLF(data)
+	if err != nil {
+		return nil, err
+	}
+	if split {
+		data = data[1:]
+	}
+	frame := make([]byte, 0, len(data)+len(data)/2+eventRoom)
+	if len(data) > 0 {
+		frame = appendEvent(frame, f.code, data)
+	}
+	f.pos = pos
 	frame = f.appendControl(frame, now)
 	c.frames.put(&key, frame, f.pos)
 	return frame, nil
+}
+
+// splitsCRLF reports whether the feed's position is between a CR and the LF that
+// data begin with. The client has had its line break with the CR.
+func (f *Feed) splitsCRLF(data []byte) (bool, error) {
+	if f.code != text || f.pos == 0 || data[0] != '\n' {
+		return false, nil
+	}
+	var one [1]byte
+	before, err := f.op.core.load(one[:0], f.snap, f.pos-1, f.pos)
+	return err == nil && before[0] == '\r', err
 }
 
 // eventRoom is about what an event and its control event take besides the data.
