@@ -138,11 +138,18 @@ func (o *Op) readFork() (*forkRequest, error) {
 // parseSource gives the stream that Stream-Forked-From names: the full path of
 // its URL on this server.
 func (c *Core) parseSource(raw string) (stream.Path, error) {
-	rest, ok := strings.CutPrefix(raw, c.root)
-	if !ok {
-		return "", refuse(stream.ForkSourceNotFound, "Stream-Forked-From is the path of a stream's URL on this server, below "+c.root)
+	if !strings.HasPrefix(raw, "/") {
+		return "", refuse(stream.InvalidHeader, "Stream-Forked-From is the path of a stream's URL on this server and starts with a slash")
 	}
-	return stream.ParsePath(rest)
+	rest, inside := strings.CutPrefix(raw, c.root)
+	if !inside {
+		rest = raw[1:]
+	}
+	path, err := stream.ParsePath(rest)
+	if !inside && !errors.Is(err, stream.InvalidPath) {
+		return "", refuse(stream.ForkSourceNotFound, "Stream-Forked-From names no stream of this server; they are below "+c.root)
+	}
+	return path, err
 }
 
 // resolveFork finds the fork point in the source as it is now. What goes wrong
