@@ -108,12 +108,16 @@ func (x *exchange) write(op *protocol.Op) {
 }
 
 // recover keeps a panic from taking the process down. An answer that has begun
-// is cut; otherwise the client gets a 500.
+// is cut; otherwise the client gets a 500. Without a panic there was an answer:
+// net/http would make up an empty 200 for who has none, and the client might
+// still be reading, having ended only its own side.
 func (x *exchange) recover() {
 	v := recover()
 	switch {
-	case v == nil:
+	case v == nil && x.sent:
 		return
+	case v == nil:
+		panic(http.ErrAbortHandler)
 	case v == http.ErrAbortHandler:
 		panic(v)
 	}
@@ -175,7 +179,7 @@ func (x *exchange) live(op *protocol.Op) {
 		case <-timer.C:
 		case <-x.core.Draining():
 		case <-x.r.Context().Done():
-			return
+			return // recover cuts what has no answer yet
 		}
 	}
 }

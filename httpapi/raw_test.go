@@ -320,3 +320,26 @@ func TestKeepAlive(t *testing.T) {
 	c.send("HEAD %sa HTTP/1.1\r\nHost: x\r\n\r\n", root).answer("HEAD", 404)
 	c.send("GET %sa HTTP/1.1\r\nHost: x\r\n\r\n", root).answer("GET", 404)
 }
+
+// A client that ends its own side while it waits may still be reading: it gets
+// no answer that nobody has made.
+func TestHalfClosedLiveRead(t *testing.T) {
+	s := start(t, nil, nil, nil)
+	s.do(201, "PUT", "a", "x", text)
+	c := s.dial().send("GET %sa?offset=now&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n", root)
+	for s.store.Watches() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	c.closed()
+	// With an answer at hand it gets that one.
+	c = s.dial().send("GET %sa?offset=-1&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n", root)
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if res, body := c.answer("GET", 200); body != "x" || res.Header.Get("Stream-Next-Offset") == "" {
+		t.Errorf("%q %v", body, res.Header)
+	}
+}
