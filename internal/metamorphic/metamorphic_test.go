@@ -83,3 +83,28 @@ func TestSameSeedSameTrace(t *testing.T) {
 		}
 	}
 }
+
+// Many clients at once, audited after every round.
+func TestCrowds(t *testing.T) {
+	first, n := rounds(t, 20)
+	var sum metamorphic.Stats
+	for seed := first; seed < first+uint64(n); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crowd := &metamorphic.Crowd{
+					Seed:   seed,
+					Open:   metamorphic.Engine(dstest.Dir, metamorphic.RandomOptions(seed)),
+					Check:  metamorphic.CheckStore(dstest.Dir),
+					Settle: synctest.Wait,
+				}
+				stats, err := crowd.Run()
+				if err != nil {
+					t.Fatalf("options %+v\n%v\nagain with: go test ./internal/metamorphic -run TestCrowds -seed %d",
+						metamorphic.RandomOptions(seed), err, seed)
+				}
+				sum.Add(stats)
+			})
+		})
+	}
+	t.Logf("%d crowds from seed %d: %+v", n, first, sum)
+}
