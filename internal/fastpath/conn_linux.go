@@ -43,7 +43,6 @@ type conn struct {
 	req      protocol.Request
 	op       *protocol.Op
 	feed     *protocol.Feed
-	chunked  bool // the answer's body is chunked
 	job      *job
 	deadline int64 // Unix nanoseconds; 0: none
 	timer    timer

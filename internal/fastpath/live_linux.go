@@ -8,7 +8,6 @@ import (
 func (c *conn) openFeed() {
 	l := c.loop
 	c.feed = c.op.Open(func() { l.post(message{c, woken}) })
-	c.chunked = false
 	c.state = live
 	c.step()
 }
@@ -66,6 +65,10 @@ func (c *conn) act(act protocol.Action, err error) (again bool) {
 		return false // flush steps
 	case act.Wait.IsZero():
 		return true
+	}
+	if c.head != nil {
+		c.feed.Detach()
+		c.head = nil
 	}
 	c.until(act.Wait)
 	return false

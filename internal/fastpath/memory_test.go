@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 
 	"durablestreams/internal/protocol"
+	"durablestreams/internal/wire"
+	"durablestreams/store"
 )
 
 // TestIdleMemory measures what a waiting SSE reader costs in process memory. It
@@ -28,7 +31,12 @@ func TestIdleMemory(t *testing.T) {
 		t.Skip("DS_IDLE is not set")
 	}
 	raiseFiles(t, 2*n+200)
-	s := start(t, config{store: openEngine(t, nil), protocol: protocol.Options{KeepAlive: time.Hour, SSEMaxAge: time.Hour}})
+	e, err := store.Open(vfs.Default, t.TempDir(), &store.Options{SameType: wire.SameMediaType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	s := start(t, config{store: e, protocol: protocol.Options{KeepAlive: time.Hour, SSEMaxAge: time.Hour}})
 	s.do(201, "PUT", "a", "x", text)
 	_, _ = s.sse("a?offset=-1&live=sse", "upToDate") // what is made once is made
 	goroutines, before := runtime.NumGoroutine(), resident(t)

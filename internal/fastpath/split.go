@@ -54,6 +54,7 @@ func (s *splitter) Accept() (net.Conn, error) {
 }
 
 func (s *splitter) accept() {
+	ended := func() { s.count(-1) }
 	for {
 		c, err := s.Listener.Accept()
 		if err != nil {
@@ -65,7 +66,7 @@ func (s *splitter) accept() {
 			}
 		}
 		s.count(1)
-		if !s.srv.Take(c, func() { s.count(-1) }) {
+		if !s.srv.Take(c, ended) {
 			s.count(-1)
 			s.give(c)
 		}
