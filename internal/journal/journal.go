@@ -227,9 +227,9 @@ func (j *Journal) Close() error {
 	j.updateRoom()
 	j.mu.Unlock()
 	if j.cur == nil {
-		return nil
+		return j.dir.close()
 	}
-	return j.cur.close()
+	return errors.Join(j.cur.close(), j.dir.close())
 }
 
 // usable says why the journal cannot be used, if so.
@@ -265,13 +265,33 @@ func isNoSpace(err error) bool {
 type directory struct {
 	fs   vfs.FS
 	path string
+
+	// handle, if there is one, is the open directory: a sync must not fail for
+	// want of a descriptor.
+	handle vfs.File
 }
 
 // file is the full name of the file called name.
 func (d directory) file(name string) string { return d.fs.PathJoin(d.path, name) }
 
 // sync makes creations, removals and renames in the directory durable.
-func (d directory) sync() error { return syncDir(d.fs, d.path) }
+func (d directory) sync() error {
+	if d.handle == nil {
+		return syncDir(d.fs, d.path)
+	}
+	if err := d.handle.Sync(); err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return nil
+}
+
+// close gives the handle back.
+func (d directory) close() error {
+	if d.handle == nil {
+		return nil
+	}
+	return d.handle.Close()
+}
 
 // syncDir makes the entries of the directory at path durable.
 func syncDir(fs vfs.FS, path string) error {

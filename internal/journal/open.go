@@ -27,7 +27,7 @@ func Open(fs vfs.FS, dir string, opts *Options, from uint64, replay Replay) (*Jo
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: directory{fs, dir}, opts: opts.withDefaults()}
+	j := &Journal{dir: directory{fs: fs, path: dir}, opts: opts.withDefaults()}
 	if err := j.open(from, replay); err != nil {
 		_ = j.Close()
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -38,6 +38,10 @@ func Open(fs vfs.FS, dir string, opts *Options, from uint64, replay Replay) (*Jo
 func (j *Journal) open(from uint64, replay Replay) error {
 	if err := j.dir.fs.MkdirAll(j.dir.path, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
+	}
+	var err error
+	if j.dir.handle, err = j.dir.fs.OpenDir(j.dir.path); err != nil {
+		return fmt.Errorf("open directory: %w", err)
 	}
 	l, err := list(j.dir)
 	if err != nil {

@@ -25,7 +25,7 @@ type Cut struct {
 // A crash during Repair leaves a journal that is either still refused or
 // repaired. The journal must not be open.
 func Repair(fs vfs.FS, dir string, from uint64) ([]Cut, error) {
-	r := repair{dir: directory{fs, dir}, from: from}
+	r := repair{dir: directory{fs: fs, path: dir}, from: from}
 	for {
 		again, err := r.step()
 		if err != nil {

@@ -66,7 +66,7 @@ func Scan(fs vfs.FS, dir string, v *Visitor) (Summary, error) {
 		v = &Visitor{}
 	}
 	s := scanner{visit: v}
-	d := directory{fs, dir}
+	d := directory{fs: fs, path: dir}
 	l, err := list(d)
 	if err != nil {
 		return s.sum, wrap("scan journal", err)
@@ -90,7 +90,7 @@ func Scan(fs vfs.FS, dir string, v *Visitor) (Summary, error) {
 // refuse the journal, given that the records up to from are durable elsewhere;
 // nil if Open would take it. It writes nothing. The journal must not be open.
 func Check(fs vfs.FS, dir string, from uint64) error {
-	d := directory{fs, dir}
+	d := directory{fs: fs, path: dir}
 	l, err := list(d)
 	if err != nil {
 		return wrap("check journal", err)
