@@ -13,28 +13,75 @@ const recordOverhead = 4 << 10
 // is durable; that may be before Apply returns. It blocks on the disk only to
 // load a stream that is not in memory.
 func (e *Engine) Apply(cmd stream.Command, done stream.Completion) {
-	var err error
-	switch c := cmd.(type) {
-	case *stream.Append:
-		err = e.applyAppend(c, done)
-	case *stream.Create:
-		err = e.applyCreate(c, done)
-	case *stream.Delete:
-		err = e.applyDelete(c.Path, false, done)
-	default:
-		err = &stream.Error{Kind: stream.Internal, Message: "unknown command"}
-	}
+	e.run(cmd, &change{done: done})
+}
+
+// Probe decides cmd as Apply would, but changes nothing: done gets the refusal,
+// or no error if Apply would have succeeded at that moment.
+func (e *Engine) Probe(cmd stream.Command, done stream.Completion) {
+	e.run(cmd, &change{done: done, dry: true})
+}
+
+// change is a command on its way into a commit batch.
+type change struct {
+	done     stream.Completion
+	dry      bool
+	reserved int64 // what it holds of Options.MaxQueued
+}
+
+// take passes the reservation on, to the batch.
+func (c *change) take() int64 {
+	n := c.reserved
+	c.reserved = 0
+	return n
+}
+
+// run carries a command out. What the batch has not taken over of its
+// reservation is given back.
+func (e *Engine) run(cmd stream.Command, ch *change) {
+	err := e.dispatch(cmd, ch)
+	e.open.queued.Add(-ch.reserved)
 	if err != nil {
-		done.Complete(stream.Result{}, err)
+		ch.done.Complete(stream.Result{}, err)
 	}
 }
 
-// The apply functions return an error only if they did not pass done on.
-
-func (e *Engine) applyAppend(c *stream.Append, done stream.Completion) error {
-	if err := e.admit(len(c.Data)+recordOverhead, false); err != nil {
-		return err
+// dispatch and the apply functions return an error only if they did not pass
+// ch.done on.
+func (e *Engine) dispatch(cmd stream.Command, ch *change) (err error) {
+	switch c := cmd.(type) {
+	case *stream.Append:
+		if ch.reserved, err = e.admit(appendSize(c), false); err != nil {
+			return err
+		}
+		return e.applyAppend(c, ch)
+	case *stream.Create:
+		if ch.reserved, err = e.admit(len(c.Data)+recordOverhead, false); err != nil {
+			return err
+		}
+		return e.applyCreate(c, ch)
+	case *stream.Delete:
+		if ch.reserved, err = e.admit(recordOverhead, true); err != nil {
+			return err
+		}
+		return e.applyDelete(c.Path, false, ch)
 	}
+	return &stream.Error{Kind: stream.Internal, Message: "unknown command"}
+}
+
+// appendSize bounds the size of an append's record in bytes.
+func appendSize(c *stream.Append) int {
+	n := len(c.Data) + 64
+	if c.Producer != nil {
+		n += len(c.Producer.ID) + 16
+	}
+	if c.Seq != nil {
+		n += len(*c.Seq)
+	}
+	return n
+}
+
+func (e *Engine) applyAppend(c *stream.Append, ch *change) error {
 	s, err := e.acquire(c.Path)
 	if err != nil {
 		return err
@@ -42,11 +89,14 @@ func (e *Engine) applyAppend(c *stream.Append, done stream.Completion) error {
 	defer e.release(s)
 	l, at := s.cur, now()
 	rec, res, refusal := stream.DecideAppend(l.decided(at), c, e.opts.SameType, at)
-	if refusal != nil || rec.Kind == 0 {
-		e.answer(l, s, res, refusal, done)
+	if refusal != nil || rec.Kind == 0 || ch.dry {
+		if refusal == nil && !ch.dry {
+			e.touch(l, at) // a duplicate is a write too, as far as the lifetime goes
+		}
+		e.answer(l, s, res, refusal, ch.done)
 		return nil
 	}
-	e.commit(op{live: l, rec: &rec, res: res, done: done})
+	e.commit(op{live: l, rec: &rec, res: res, done: ch.done, reserved: ch.take()})
 	return nil
 }
 
@@ -77,10 +127,7 @@ func (e *Engine) answer(l *live, s *slot, res stream.Result, refusal *stream.Err
 	e.commit(op{res: res, err: err, done: done})
 }
 
-func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
-	if err := e.admit(len(c.Data)+recordOverhead, false); err != nil {
-		return err
-	}
+func (e *Engine) applyCreate(c *stream.Create, ch *change) error {
 	if c.Fork != nil {
 		e.forks.Lock()
 		defer e.forks.Unlock()
@@ -97,7 +144,7 @@ func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
 		if c.Fork != nil {
 			err = e.expireHoldingForks(c.Path)
 		} else {
-			err = e.applyDelete(c.Path, true, ignore{})
+			err = e.applyDelete(c.Path, true, &change{done: ignore{}})
 		}
 		if err != nil && !errors.Is(err, stream.NotFound) {
 			return err
@@ -108,12 +155,12 @@ func (e *Engine) applyCreate(c *stream.Create, done stream.Completion) error {
 		at = now()
 	}
 	defer e.release(s)
-	return e.createIn(s, c, at, done)
+	return e.createIn(s, c, at, ch)
 }
 
 // createIn decides a Create with the slot of its path held, and for a fork the
 // forks lock too; at is the time at which the path was free.
-func (e *Engine) createIn(s *slot, c *stream.Create, at int64, done stream.Completion) error {
+func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error {
 	var source *live
 	about := s // whose records a refusal may rest on
 	if c.Fork != nil {
@@ -133,14 +180,17 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, done stream.Compl
 	}
 	c.ID, c.Incarnation = e.newIdentity()
 	rec, res, refusal := stream.DecideCreate(s.cur.decided(at), source.decided(at), c, e.opts.SameType, at)
-	if refusal != nil || rec.Kind == 0 {
-		e.answer(about.cur, about, res, refusal, done)
+	if refusal != nil || rec.Kind == 0 || ch.dry {
+		if refusal == nil && !ch.dry {
+			e.touch(s.cur, at)
+		}
+		e.answer(about.cur, about, res, refusal, ch.done)
 		return nil
 	}
 	l := &live{slot: s, indexed: stream.Never, journaled: at, usedAt: at}
 	l.deadline.l = l
 	l.tail.start = rec.Meta.Base()
-	if !e.commit(op{live: l, source: source, rec: &rec, res: res, done: done}) {
+	if !e.commit(op{live: l, source: source, rec: &rec, res: res, done: ch.done, reserved: ch.take()}) {
 		return nil
 	}
 	s.cur = l
@@ -151,29 +201,26 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, done stream.Compl
 
 // applyDelete deletes, or with expire ends, the stream at a path. Only a fork
 // whose deletion may free its sources needs more than its own slot.
-func (e *Engine) applyDelete(p stream.Path, expire bool, done stream.Completion) error {
-	if err := e.admit(recordOverhead, true); err != nil {
-		return err
-	}
+func (e *Engine) applyDelete(p stream.Path, expire bool, ch *change) error {
 	s, err := e.acquire(p)
 	if err != nil {
 		return err
 	}
 	if s.cur == nil || s.cur.state.Fork == nil {
 		defer e.release(s)
-		return e.deleteIn(s, nil, expire, done)
+		return e.deleteIn(s, nil, expire, ch)
 	}
 	e.release(s)
 	e.forks.Lock()
 	defer e.forks.Unlock()
-	return e.deleteHoldingForks(p, expire, done)
+	return e.deleteHoldingForks(p, expire, ch)
 }
 
 func (e *Engine) expireHoldingForks(p stream.Path) error {
-	return e.deleteHoldingForks(p, true, ignore{})
+	return e.deleteHoldingForks(p, true, &change{done: ignore{}})
 }
 
-func (e *Engine) deleteHoldingForks(p stream.Path, expire bool, done stream.Completion) error {
+func (e *Engine) deleteHoldingForks(p stream.Path, expire bool, ch *change) error {
 	s, err := e.acquire(p)
 	if err != nil {
 		return err
@@ -195,20 +242,20 @@ func (e *Engine) deleteHoldingForks(p stream.Path, expire bool, done stream.Comp
 			break
 		}
 	}
-	return e.deleteIn(s, ancestors, expire, done)
+	return e.deleteIn(s, ancestors, expire, ch)
 }
 
 // deleteIn decides a deletion with the slots of the stream and of its ancestors
 // held.
-func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, done stream.Completion) error {
+func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, ch *change) error {
 	l, at := s.cur, now()
 	states := make([]*stream.State, len(ancestors))
 	for i, a := range ancestors {
 		states[i] = &a.state
 	}
 	rec, res, refusal := stream.DecideDelete(l.decided(at), states, expire, at)
-	if refusal != nil {
-		e.answer(l, s, res, refusal, done)
+	if refusal != nil || ch.dry {
+		e.answer(l, s, res, refusal, ch.done)
 		return nil
 	}
 	collected := ancestors[:len(rec.Collected)]
@@ -216,7 +263,7 @@ func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, done stream.C
 	if rec.Unref != 0 {
 		unref = ancestors[len(rec.Collected)]
 	}
-	if !e.commit(op{live: l, source: unref, collected: collected, rec: &rec, res: res, done: done}) {
+	if !e.commit(op{live: l, source: unref, collected: collected, rec: &rec, res: res, done: ch.done, reserved: ch.take()}) {
 		return nil
 	}
 	if !rec.Soft {

@@ -13,9 +13,10 @@ import (
 
 // op is one command's part of a commit batch.
 type op struct {
-	done stream.Completion
-	res  stream.Result
-	err  error
+	done     stream.Completion
+	res      stream.Result
+	err      error
+	reserved int64 // its part of openBatch.queued
 
 	// With a record.
 	rec       *stream.Record // nil: the answer only waits for the batches before
@@ -34,15 +35,23 @@ type batch struct {
 	queued  int64 // its part of openBatch.queued
 }
 
+// Sizes of batches in bytes. A record of largeRecord or more is a batch of its
+// own, encoded before anybody is kept waiting for it.
+const (
+	maxBatch    = 8 << 20
+	largeRecord = 256 << 10
+)
+
 // openBatch is the batch being filled.
 type openBatch struct {
 	mu      sync.Mutex
 	cur     *batch
+	full    []*batch      // before cur, in order
 	sealed  bool          // the committer has gone
 	nextLSN uint64        // of the next record; set by recovery
 	hint    int           // expected size of a batch, from the last ones
 	ready   chan struct{} // capacity 1: there is something to commit
-	queued  atomic.Int64  // bytes decided but not durable
+	queued  atomic.Int64  // bytes admitted but not durable
 	corks   atomic.Int32  // callers that will say when to commit
 }
 
@@ -52,34 +61,59 @@ func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
 // its streams are held. Once the engine has closed it only refuses, and gives
 // false.
 func (e *Engine) commit(o op) bool {
-	b := &e.open
-	b.mu.Lock()
-	if b.sealed {
-		b.mu.Unlock()
+	var own *batch
+	if o.rec != nil && len(o.rec.Data) >= largeRecord {
+		own = &batch{records: journal.NewBatch(len(o.rec.Data) + recordOverhead)}
+		o.encode(own)
+	}
+	if !e.open.put(&o, own) {
+		e.open.queued.Add(-o.reserved)
 		o.done.Complete(stream.Result{}, errClosing)
 		return false
 	}
-	if b.cur == nil {
-		b.cur = &batch{records: journal.NewBatch(b.hint)}
-	}
-	if r := o.rec; r != nil {
-		before := b.cur.records.Len()
-		o.body = b.cur.records.Add(byte(r.Kind), r.AppendTo)
-		b.cur.queued += b.cur.records.Len() - before
-		b.queued.Add(b.cur.records.Len() - before)
-		o.dataLen = len(r.Data)
-		o.lsn = b.nextLSN
-		b.nextLSN++
-	}
-	b.cur.ops = append(b.cur.ops, o)
-	b.mu.Unlock()
 	if o.rec != nil {
 		o.fold()
 	}
-	if b.corks.Load() == 0 {
-		b.kick()
+	if e.open.corks.Load() == 0 {
+		e.open.kick()
 	}
 	return true
+}
+
+// put adds an op to the open batch, or own, which holds its record already, behind
+// it. It gives false if the committer has gone.
+func (b *openBatch) put(o *op, own *batch) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sealed {
+		return false
+	}
+	if b.cur != nil && (own != nil || b.cur.records.Len() >= maxBatch) {
+		b.full = append(b.full, b.cur)
+		b.cur = nil
+	}
+	switch {
+	case own != nil:
+		b.cur = own
+	case b.cur == nil:
+		b.cur = &batch{records: journal.NewBatch(b.hint)}
+	}
+	if o.rec != nil {
+		if own == nil {
+			o.encode(b.cur)
+		}
+		b.cur.queued += o.reserved
+		o.lsn = b.nextLSN
+		b.nextLSN++
+	}
+	b.cur.ops = append(b.cur.ops, *o)
+	return true
+}
+
+// encode writes the op's record into a batch.
+func (o *op) encode(b *batch) {
+	o.body = b.records.Add(byte(o.rec.Kind), o.rec.AppendTo)
+	o.dataLen = len(o.rec.Data)
 }
 
 // kick tells the committer that there is something.
@@ -132,19 +166,24 @@ func (l *live) fold(r *stream.Record, lsn uint64) {
 	}
 }
 
-// take removes the open batch; nil if nothing waits, and then with seal nothing
-// ever will.
-func (o *openBatch) take(seal bool) *batch {
+// take removes the first batch that waits, and says whether another one waits
+// behind it. If none does it gives nil, and with seal none ever will.
+func (o *openBatch) take(seal bool) (b *batch, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b := o.cur
+	if len(o.full) > 0 {
+		b, o.full[0] = o.full[0], nil
+		o.full = o.full[1:]
+		return b, true
+	}
+	b = o.cur
 	o.cur = nil
 	if b == nil {
 		o.sealed = seal
-	} else {
-		o.hint = (o.hint + int(b.records.Len())) / 2
+	} else if n := int(b.records.Len()); n < maxBatch {
+		o.hint = (o.hint + n) / 2
 	}
-	return b
+	return b, false
 }
 
 // runCommitter writes batch after batch until the engine stops, and then what
@@ -154,13 +193,16 @@ func (e *Engine) runCommitter() {
 		select {
 		case <-e.open.ready:
 		case <-e.stopped:
-			for b := e.open.take(true); b != nil; b = e.open.take(true) {
+			for b, _ := e.open.take(true); b != nil; b, _ = e.open.take(true) {
 				e.writeBatch(b)
 			}
 			return
 		}
-		if b := e.open.take(false); b != nil {
-			e.writeBatch(b)
+		for more := true; more; {
+			var b *batch
+			if b, more = e.open.take(false); b != nil {
+				e.writeBatch(b)
+			}
 		}
 	}
 }
@@ -172,12 +214,13 @@ func (e *Engine) writeBatch(b *batch) {
 		return
 	}
 	if b.records.Records() > 0 {
-		if err := e.appendJournal(b.records); err != nil {
+		err := e.appendJournal(b.records)
+		e.open.queued.Add(-b.queued)
+		if err != nil {
 			e.fail(err)
 			b.refuse(e.failed())
 			return
 		}
-		e.open.queued.Add(-b.queued)
 		e.publish(b)
 		defer e.written(b.records.Len())
 	}
@@ -195,25 +238,32 @@ func (b *batch) refuse(err error) {
 	}
 }
 
-// spaceRetry is how long a batch waits before it tries a full disk again.
-const spaceRetry = 100 * time.Millisecond
+// journalRetry is how long a batch waits before it tries again to find a segment.
+const journalRetry = 100 * time.Millisecond
 
-// appendJournal writes the records. A full disk is no failure: the batch waits
-// until there is space again, while the space guard refuses new changes.
+// appendJournal writes the records. That there is no space or no descriptor for
+// a new segment is no failure: the batch waits until there is one, while the
+// space guard refuses new changes.
 func (e *Engine) appendJournal(b *journal.Batch) error {
 	for {
 		_, err := e.journal.Append(b)
-		if err == nil || !noSpace(err) || errors.Is(err, journal.ErrFailed) {
+		if err == nil || errors.Is(err, journal.ErrFailed) || !noSpace(err) && !noDescriptor(err) {
 			return err
 		}
-		e.space.isFull.Store(true)
+		if noSpace(err) {
+			e.space.isFull.Store(true)
+		}
 		e.flush.kick()
 		select {
-		case <-time.After(spaceRetry):
+		case <-time.After(journalRetry):
 		case <-e.stopped:
 			return err
 		}
 	}
+}
+
+func noDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func noSpace(err error) bool {

@@ -125,11 +125,12 @@ func (e *Engine) touch(l *live, at int64) {
 	if at-l.journaled < grain {
 		return
 	}
-	if e.admit(recordOverhead, false) != nil {
+	n, err := e.admit(recordOverhead, false)
+	if err != nil {
 		return // the renewal stays in memory
 	}
 	rec := stream.DecideTouch(&l.state, at)
-	e.commit(op{live: l, rec: &rec, done: ignore{}})
+	e.commit(op{live: l, rec: &rec, done: ignore{}, reserved: n})
 }
 
 // maxSweepPause bounds the sweeper's sleep, so that it notices deadlines that
@@ -197,7 +198,7 @@ func (e *Engine) expire(p stream.Path) {
 		return
 	}
 	e.release(s)
-	if err := e.applyDelete(p, true, ignore{}); err != nil && !e.closing.Load() && e.failed() == nil {
+	if err := e.applyDelete(p, true, &change{done: ignore{}}); err != nil && !e.closing.Load() && e.failed() == nil {
 		e.log.Warn("stream did not expire yet", "path", p, "err", err)
 		l.slot.mu.Lock()
 		if l == l.slot.cur {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +19,13 @@ type spaceGuard struct {
 	ready  chan struct{} // capacity 1: look now
 }
 
-// spaceReserve is the free space, in bytes, that is left for the archive's own
-// bookkeeping.
-const spaceReserve = 2 << 20
+// The free space, in bytes, that is left for the archive's own work, above all to
+// rewrite what lies beside deleted data: a quarter of a small disk, no more than
+// maxReserve of a large one.
+const (
+	minReserve = 2 << 20
+	maxReserve = 64 << 20
+)
 
 func (g *spaceGuard) init(fs vfs.FS, dir string) {
 	g.fs, g.dir = fs, dir
@@ -40,12 +46,18 @@ func (g *spaceGuard) kick() {
 // takes. A file system that cannot tell has space.
 func (g *spaceGuard) tight(unarchived int64) bool {
 	usage, err := g.fs.GetDiskUsage(g.dir)
-	return err == nil && usage.AvailBytes < uint64(spaceReserve+unarchived+unarchived/4)
+	reserve := min(max(usage.TotalBytes/4, minReserve), maxReserve)
+	return err == nil && usage.AvailBytes < reserve+uint64(unarchived+unarchived/4)
 }
 
 // checkSpace looks at the disk, prepares the journal's next segment while there
 // is space, and lets changes in or keeps them out accordingly.
 func (e *Engine) checkSpace() {
+	if _, err := e.fs.Stat(e.fs.PathJoin(e.dir, lockFile)); errors.Is(err, os.ErrNotExist) {
+		// What is written now goes into files that nobody will find again.
+		e.fail(errors.New("the data directory has been removed"))
+		return
+	}
 	full := e.space.tight(e.flush.tails.Load())
 	if !full {
 		err := e.journal.Prepare(recordOverhead)

@@ -223,7 +223,11 @@ func (e *Engine) Close() error {
 		e.flush.progress()
 		e.workers.Wait()
 		var err error
-		if e.failed() == nil {
+		switch {
+		case e.failed() != nil:
+		case e.space.tight(e.flush.tails.Load()):
+			e.log.Warn("the disk is full: what is not in the archive yet stays in the journal")
+		default:
 			err = e.flushAll()
 		}
 		e.closed = errors.Join(err, e.closeFiles())
@@ -249,22 +253,35 @@ func (e *Engine) failed() error {
 
 var errClosing = &stream.Error{Kind: stream.ShuttingDown, Message: "the server is shutting down"}
 
-// admit says whether a change of so many bytes may be taken at all.
-func (e *Engine) admit(size int, frees bool) error {
-	if err := e.failed(); err != nil {
-		return err
+// Bounds of a record's data, in bytes.
+const (
+	maxRecord   = 512 << 20 // refused as too large above it
+	smallRecord = 64 << 10  // there is room in the queue that only small ones may use
+)
+
+// admit reserves room in the queue for a change of so many bytes, or says why it
+// may not be taken at all. A change that frees space is taken on a full disk too.
+func (e *Engine) admit(size int, frees bool) (reserved int64, err error) {
+	switch {
+	case e.failure.Load() != nil:
+		return 0, e.failed()
+	case e.closing.Load():
+		return 0, errClosing
+	case size > maxRecord:
+		return 0, &stream.Error{Kind: stream.TooLarge, Message: "the data are larger than one record may be"}
+	case !frees && e.space.full():
+		return 0, &stream.Error{Kind: stream.DiskFull, Message: "the server's disk is full"}
 	}
-	if e.closing.Load() {
-		return errClosing
+	reserved = int64(size)
+	limit := e.opts.MaxQueued
+	if size > smallRecord {
+		limit -= limit / 4
 	}
-	queued := e.open.queued.Load()
-	if queued+int64(size) > e.opts.MaxQueued && queued > 0 {
-		return &stream.Error{Kind: stream.Busy, Message: "too many changes are waiting for the disk"}
+	if queued := e.open.queued.Add(reserved); queued > limit && queued > reserved {
+		e.open.queued.Add(-reserved)
+		return 0, &stream.Error{Kind: stream.Busy, Message: "too many changes are waiting for the disk"}
 	}
-	if !frees && e.space.full() {
-		return &stream.Error{Kind: stream.DiskFull, Message: "the server's disk is full"}
-	}
-	return nil
+	return reserved, nil
 }
 
 func (e *Engine) newIdentity() (stream.ID, stream.Incarnation) {
