@@ -164,11 +164,14 @@ func (m *model) apply(cmd stream.Command, now int64) (stream.Result, *stream.Err
 	case *stream.Append:
 		e := m.at[c.Path]
 		r, res, err := stream.DecideAppend(stateOf(e), c, m.same, now)
-		if err != nil || r.Kind == 0 {
+		if err != nil {
 			return res, err
 		}
+		e.used(now, r.Kind != 0) // what is repeated is a use too
+		if r.Kind == 0 {
+			return res, nil
+		}
 		e.state.Fold(&r)
-		e.used(now, true)
 		e.data = append(e.data[:len(e.data):len(e.data)], c.Data...)
 		if c.Producer != nil {
 			e.last[c.Producer.ID] = *c.Producer
@@ -191,8 +194,12 @@ func (m *model) create(c *stream.Create, now int64) (stream.Result, *stream.Erro
 		source = m.at[c.Fork.SourcePath]
 	}
 	r, res, err := stream.DecideCreate(stateOf(m.at[c.Path]), stateOf(source), c, m.same, now)
-	if err != nil || r.Kind == 0 {
+	if err != nil {
 		return res, err
+	}
+	if r.Kind == 0 {
+		m.at[c.Path].used(now, false)
+		return res, nil
 	}
 	e := &entry{source: source, sure: now, last: map[string]stream.Producer{}}
 	e.state.Fold(&r)
