@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -458,5 +459,58 @@ func TestBrokenRow(t *testing.T) {
 				t.Errorf("check: %+v, %v", r, err)
 			}
 		})
+	}
+}
+
+// TestArchiveThatLostItsMarker shows that a directory whose archive Pebble would
+// take for a new one is refused and left as it is.
+func TestArchiveThatLostItsMarker(t *testing.T) {
+	disk := dstest.NewDisk()
+	e, err := store.Open(disk, dstest.Dir, nil) // not checked at the end: it is broken then
+	if err != nil {
+		t.Fatal(err)
+	}
+	dstest.MustApply(t, e, dstest.CreateText("a", "kept"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := disk.PathJoin(dstest.Dir, "archive")
+	names := func() (all []string) {
+		list, err := disk.List(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list {
+			if !strings.HasPrefix(n, "marker.manifest") {
+				all = append(all, n)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	list, err := disk.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		if strings.HasPrefix(n, "marker.manifest") {
+			if err := disk.Remove(disk.PathJoin(dir, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := names()
+	if e, err := store.Open(disk, dstest.Dir, nil); err == nil {
+		e.Close()
+		t.Fatal("the engine started without its archive")
+	}
+	if after := names(); !slices.Equal(before, after) {
+		t.Errorf("the archive had %v, now it has %v", before, after)
+	}
+	if r, err := store.Check(disk, dstest.Dir); err == nil {
+		t.Errorf("check found nothing wrong: %+v", r)
+	}
+	if _, err := store.Repair(disk, dstest.Dir); err == nil {
+		t.Error("repair cut the journal of a lost archive")
 	}
 }

@@ -167,8 +167,12 @@ func (e *Engine) openFiles() error {
 	if e.lock, err = Lock(e.fs, e.dir); err != nil {
 		return err
 	}
+	used, err := journal.Used(e.fs, e.fs.PathJoin(e.dir, journalDir))
+	if err != nil {
+		return err
+	}
 	e.archive, err = archive.Open(e.fs, e.fs.PathJoin(e.dir, archiveDir), archive.Options{
-		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail})
+		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail, MustExist: used})
 	if err != nil {
 		return err
 	}

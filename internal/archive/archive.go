@@ -38,6 +38,11 @@ type Options struct {
 	Logger    *slog.Logger // default: discard
 	OnFatal   func(error)  // called when the store cannot go on; the caller must stop
 	ReadOnly  bool
+
+	// MustExist refuses to make a new archive: the caller knows that there was
+	// one. Pebble would take a directory that has lost its marker for a new one
+	// and clear it.
+	MustExist bool
 }
 
 // ErrClosed is the error of reads that meet a closed archive.
@@ -100,6 +105,7 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 		MaxOpenFiles:                256,
 		Logger:                      log,
 		ReadOnly:                    o.ReadOnly,
+		ErrorIfNotExists:            o.MustExist,
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err.Error()) },
 			// Damage concerns those whose data it is: their reads fail, the store

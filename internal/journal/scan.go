@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -97,6 +99,19 @@ func Check(fs vfs.FS, dir string, from uint64) error {
 	}
 	_, err = recoverChain(d, l, from, nil)
 	return wrap("check journal", err)
+}
+
+// Used reports whether there are files of a journal in dir. An archive that goes
+// with it must then be there too.
+func Used(fs vfs.FS, dir string) (bool, error) {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	l, err := list(directory{fs: fs, path: dir})
+	if err != nil {
+		return false, wrap("look for a journal", err)
+	}
+	return len(l.segs)+len(l.free) > 0, nil
 }
 
 // wrap adds what was being done to an error.
