@@ -259,8 +259,10 @@ func (cl *client) step() {
 	switch n := cl.rng.IntN(100); {
 	case n < 25:
 		cl.append(p)
-	case n < 50:
+	case n < 47:
 		cl.produce(p)
+	case n < 50:
+		cl.twice(p)
 	case n < 62:
 		cl.create(p)
 	case n < 72:
@@ -330,6 +332,25 @@ func (cl *client) produce(p stream.Path) {
 	}
 }
 
+// twice sends one message twice at once, as a client does that lost patience:
+// whichever answer comes first, the message is there.
+func (cl *client) twice(p stream.Path) {
+	l := cl.c.ledger
+	data := cl.token("d")
+	l.tried(data, p)
+	before := l.deletedSoFar()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			a := &stream.Append{Path: p, ContentType: "text/plain", HasBody: true, Data: data,
+				Producer: &stream.Producer{ID: string(data)}}
+			got := cl.apply(a)
+			l.appended(a, got.fate, got.res, before)
+		})
+	}
+	wg.Wait()
+}
+
 func (cl *client) create(p stream.Path) {
 	c := &stream.Create{Path: p, ContentType: "text/plain"}
 	if cl.rng.IntN(2) == 0 {
@@ -347,6 +368,7 @@ func (cl *client) sendCreate(c *stream.Create) {
 	got := cl.apply(c)
 	f := got.fate
 	if f == taken && got.res.Outcome != stream.Created {
+		l.exists(got.res)
 		f = refused
 	}
 	if len(c.Data) > 0 && f != unknown {

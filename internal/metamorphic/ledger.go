@@ -85,6 +85,18 @@ func (l *ledger) created(c *stream.Create, f fate, res stream.Result) {
 	}
 }
 
+// exists notes that a stream was said to be there.
+func (l *ledger) exists(res stream.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.lives[res.Meta.Incarnation]
+	if e == nil {
+		e = &life{path: res.Meta.Path, inc: res.Meta.Incarnation, acked: map[string]uint64{}, usedAt: res.Meta.CreatedAt}
+		l.lives[e.inc] = e
+	}
+	e.created, e.lifetime, e.fork = taken, res.Meta.Lifetime, res.Meta.Fork
+}
+
 // tried notes that data is on its way to a path, before it is sent.
 func (l *ledger) tried(token []byte, p stream.Path) {
 	l.mu.Lock()

@@ -45,7 +45,7 @@ func history(seed uint64) *metamorphic.History {
 
 // One client, exact answers, power cuts at any moment.
 func TestHistories(t *testing.T) {
-	first, n := rounds(t, 25)
+	first, n := rounds(t, 16)
 	var sum metamorphic.Stats
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 
 // Many clients at once, audited after every round.
 func TestCrowds(t *testing.T) {
-	first, n := rounds(t, 20)
+	first, n := rounds(t, 12)
 	var sum metamorphic.Stats
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
