@@ -38,3 +38,16 @@ func (e *Engine) FlushFirst() (left int, err error) {
 	e.flush.dirty = list[1:]
 	return len(list) - 1, e.archive.Sync()
 }
+
+// Loaded is the number of paths and streams in memory.
+func (e *Engine) Loaded() (n int) {
+	for i := range tableShards {
+		e.table.paths[i].Lock()
+		n += len(e.table.paths[i].m)
+		e.table.paths[i].Unlock()
+		e.table.ids[i].RLock()
+		n += len(e.table.ids[i].m)
+		e.table.ids[i].RUnlock()
+	}
+	return n
+}
