@@ -17,6 +17,10 @@ func (n *nullStore) Apply(_ stream.Command, done stream.Completion) {
 	done.Complete(stream.Result{Outcome: stream.Appended, Meta: &n.meta, Tail: n.meta.OffsetAt(0)}, nil)
 }
 
+func (*nullStore) Probe(_ stream.Command, done stream.Completion) {
+	done.Complete(stream.Result{}, nil)
+}
+
 func (n *nullStore) Stat(stream.Path, bool) (stream.Snapshot, error) {
 	return stream.Snapshot{Meta: &n.meta}, nil
 }

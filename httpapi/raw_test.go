@@ -189,6 +189,8 @@ func TestSmuggling(t *testing.T) {
 func TestExpectContinue(t *testing.T) {
 	s := start(t, nil, nil, nil)
 	s.do(201, "PUT", "a", "", text)
+	s.do(200, "POST", "a", "x", text, "Producer-Id: p", "Producer-Epoch: 2", "Producer-Seq: 0")
+	s.dial().send("PUT %sa HTTP/1.1\r\nHost: x\r\nContent-Type: text/html\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", root).answer("PUT", 409)
 	for _, tt := range []struct {
 		path, length string
 		status       int
@@ -197,6 +199,9 @@ func TestExpectContinue(t *testing.T) {
 		{"missing", "Transfer-Encoding: chunked", 404},
 		{"a", "Content-Length: 99999999999999", 413},
 		{"a", "Content-Length: 16777217", 413},
+		{"a", "Content-Length: 3\r\nProducer-Id: p\r\nProducer-Epoch: 1\r\nProducer-Seq: 0", 403},
+		{"a", "Content-Length: 3\r\nProducer-Id: p\r\nProducer-Epoch: 3\r\nProducer-Seq: 1", 400},
+		{"a", "Transfer-Encoding: chunked\r\nProducer-Id: p\r\nProducer-Epoch: 2\r\nProducer-Seq: 2", 409},
 	} {
 		c := s.dial().send("POST %s%s HTTP/1.1\r\nHost: x\r\n%s\r\n%s\r\nExpect: 100-continue\r\n\r\n", root, tt.path, text, tt.length)
 		c.answer("POST", tt.status)
@@ -328,7 +333,7 @@ func TestHalfClosedLiveRead(t *testing.T) {
 	s.do(201, "PUT", "a", "x", text)
 	c := s.dial().send("GET %sa?offset=now&live=long-poll HTTP/1.1\r\nHost: x\r\n\r\n", root)
 	for s.store.Watches() == 0 {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ func (s instant) Apply(cmd stream.Command, done stream.Completion) {
 }
 
 func (s instant) Stat(stream.Path, bool) (stream.Snapshot, error)    { return s.snap, nil }
+func (s instant) Probe(_ stream.Command, done stream.Completion)     { done.Complete(stream.Result{}, nil) }
 func (s instant) Cork()                                              {}
 func (s instant) Uncork()                                            {}
 func (s instant) InMemory(stream.Path, uint64) bool                  { return true }

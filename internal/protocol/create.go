@@ -38,20 +38,8 @@ func (o *Op) beginCreate() error {
 		c.ContentType = defaultType
 	}
 	if r.early() {
-		return o.checkEarlyCreate()
-	}
-	return nil
-}
-
-// checkEarlyCreate refuses what is certain not to be created. Whether an
-// existing stream is the same is left to the store.
-func (o *Op) checkEarlyCreate() error {
-	_, err := o.core.store.Stat(o.path, false)
-	switch {
-	case errors.Is(err, stream.Gone):
-		return refuse(stream.PathInUse, "a deleted stream at this path is still read by its forks")
-	case errors.Is(err, stream.NotFound) && o.create.Fork != nil && o.create.Fork.Err != nil:
-		return o.create.Fork.Err
+		probe := *c
+		return o.core.probe(&probe)
 	}
 	return nil
 }

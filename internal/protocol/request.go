@@ -20,6 +20,10 @@ type Request struct {
 	// ContentLength is the announced length of the body, -1 if it was not
 	// announced and there may be one.
 	ContentLength int64
+
+	// BodyRead says that the adapter has the whole body already, so there is
+	// nothing to gain from a look at the stream before.
+	BodyRead bool
 }
 
 // Header gives the field values of a request under a name in the spelling of
@@ -52,12 +56,15 @@ const earlyLength = 64 << 10
 // early reports whether a doomed request should be refused before its body is
 // read: the client waits for a 100, or the body is large.
 func (r *Request) early() bool {
-	return r.ContentLength > earlyLength || r.mayHaveBody() && len(r.Header.Values("Expect")) > 0
+	return !r.BodyRead && (r.ContentLength > earlyLength || r.asksFirst())
 }
 
+// asksFirst reports whether the client waits for a 100 before it sends its body.
+func (r *Request) asksFirst() bool { return r.mayHaveBody() && len(r.Header.Values("Expect")) > 0 }
+
 // BeginWaits reports whether [Core.Begin] of this request may wait for the disk:
-// it looks for the source of a fork, and for the stream that a large body is
-// meant for.
+// it looks for the source of a fork, and asks the store about a large body or one
+// that waits for a 100.
 func (r *Request) BeginWaits() bool {
 	switch r.Method {
 	case "PUT":

@@ -12,6 +12,11 @@ type Store interface {
 	// the body's data are not needed any more when Apply returns.
 	Apply(cmd stream.Command, done stream.Completion)
 
+	// Probe decides cmd as Apply would and changes nothing: done gets the
+	// refusal, or no error if Apply would have succeeded at that moment. It may
+	// wait for the disk to load the stream.
+	Probe(cmd stream.Command, done stream.Completion)
+
 	// Cork says that several calls of Apply and then Uncork follow at once: the
 	// store may wait for them to make one batch of all. It is a hint for speed.
 	Cork()

@@ -32,7 +32,7 @@ func (o *Op) beginAppend() error {
 		return err
 	}
 	if r.early() {
-		return o.checkEarlyAppend()
+		return o.probeAppend()
 	}
 	return nil
 }
@@ -120,26 +120,6 @@ func (o *Op) checkLength() error {
 // TooLarge is the refusal of a body that is longer than the options allow.
 func (c *Core) TooLarge() error {
 	return refuse(stream.TooLarge, "the body is larger than this server takes")
-}
-
-// checkEarlyAppend refuses what is certain not to be taken. It leaves to the store
-// whatever depends on a body of unknown length or on a producer's state.
-func (o *Op) checkEarlyAppend() error {
-	snap, err := o.core.store.Stat(o.path, false)
-	if err != nil {
-		return err
-	}
-	a := &o.append
-	if o.req.ContentLength < 0 && a.Close {
-		return nil
-	}
-	if snap.Closed && a.Producer == nil {
-		return &stream.Error{Kind: stream.Closed, Message: "the stream is closed", Tail: snap.TailOffset()}
-	}
-	if !snap.Closed && o.req.ContentLength > 0 && !wire.SameMediaType(a.ContentType, snap.ContentType) {
-		return refuse(stream.ContentTypeMismatch, "the body's content type is not the stream's")
-	}
-	return nil
 }
 
 // Submit hands the operation and its body to the store. done is called once,

@@ -221,7 +221,15 @@ func TestEarlyRefusals(t *testing.T) {
 	c.do("PUT src", textType, "=x").want(201)
 	c.do("PUT fork", "Stream-Forked-From: /durable-streams/v1/stream/src").want(201)
 	c.do("DELETE src").want(204)
+	const expect = "Expect: 100-continue"
+	as := func(id, epoch, seq string) []string {
+		return []string{expect, textType, "Producer-Id: " + id, "Producer-Epoch: " + epoch, "Producer-Seq: " + seq}
+	}
 	producer := []string{textType, "Producer-Id: p", "Producer-Epoch: 0", "Producer-Seq: 0"}
+	c.do("POST open", append(producer, "Stream-Seq: a", "=x")...).want(200)
+	c.do("POST open", append(as("p", "1", "0"), "=x")...).want(200)
+	c.do("PUT sealed", textType).want(201)
+	c.do("POST sealed", append(producer, closedTrue, "=x")...).want(200)
 	for _, tt := range []struct {
 		line   string
 		args   []string
@@ -237,7 +245,31 @@ func TestEarlyRefusals(t *testing.T) {
 		{"PUT none", []string{textType}, 2 << 20, 413},
 		{"POST shut", []string{textType, "Expect: 100-continue"}, 3, 409},
 		{"POST shut", []string{textType, "Expect: 100-continue", closedTrue}, -1, 0}, // it may be empty
-		{"POST shut", append(producer, "Expect: 100-continue"), 3, 0},                // it may be the closing one
+		{"POST shut", append(producer, "Expect: 100-continue"), 3, 409},
+		{"POST sealed", append(producer, expect), 3, 0}, // the one that closed it
+		{"POST sealed", append(producer, expect, closedTrue), -1, 0},
+		{"POST sealed", as("p", "0", "1"), 3, 409},
+		{"POST open", as("p", "1", "0"), 3, 0}, // a duplicate
+		{"POST open", as("p", "1", "1"), 3, 0},
+		{"POST open", as("p", "1", "2"), 3, 409},
+		{"POST open", as("p", "1", "2"), -1, 409},
+		{"POST open", as("p", "1", "2")[1:], 100 << 10, 0}, // the one before may be under way
+		{"POST open", as("p", "0", "0"), 3, 403},
+		{"POST open", as("p", "2", "1"), 3, 400},
+		{"POST open", as("new", "0", "1"), 3, 409},
+		{"POST open", []string{textType, expect, "Stream-Seq: a"}, 3, 409},
+		{"POST open", []string{textType, expect, "Stream-Seq: b"}, 3, 0},
+		{"POST open", []string{expect}, -1, 400},
+		{"POST open", []string{jsonType, expect}, -1, 409},
+		{"POST open", []string{expect, closedTrue}, -1, 0},
+		{"POST open", []string{textType}, 100 << 10, 0},
+		{"POST open", []string{jsonType}, 100 << 10, 409},
+		{"PUT open", []string{textType, expect}, 3, 0},
+		{"PUT open", []string{jsonType, expect}, 3, 409},
+		{"PUT open", []string{jsonType}, 100 << 10, 409},
+		{"PUT open", []string{jsonType}, 3, 0}, // the body is short, so the store decides
+		{"PUT open", []string{textType, expect, closedTrue}, -1, 409},
+		{"PUT open", []string{textType, expect, "Stream-TTL: 5"}, 3, 409},
 		{"POST src", []string{textType, "Expect: 100-continue"}, 3, 410},
 		{"POST open", []string{jsonType, "Expect: 100-continue"}, 3, 409},
 		{"POST open", []string{"Expect: 100-continue"}, 3, 400},
@@ -256,6 +288,12 @@ func TestEarlyRefusals(t *testing.T) {
 		}
 		if op != nil && !op.WantsBody() {
 			t.Errorf("%s: the body is not wanted", tt.line)
+		}
+		// With the body at hand there is no early look.
+		if req.BodyRead = true; tt.length >= 0 && tt.length < 1<<20 && tt.status != 400 {
+			if op, res = c.core.Begin(req); op == nil || req.BeginWaits() && !strings.HasPrefix(tt.line, "PUT new") {
+				t.Errorf("%s %v with its body: %v", tt.line, tt.args, res)
+			}
 		}
 	}
 }

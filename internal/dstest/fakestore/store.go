@@ -67,6 +67,31 @@ func (s *Store) Release() {
 	}
 }
 
+// Probe decides and completes.
+func (s *Store) Probe(cmd stream.Command, done stream.Completion) {
+	s.mu.Lock()
+	now := time.Now().UnixNano()
+	var refusal *stream.Error
+	switch c := cmd.(type) {
+	case *stream.Create:
+		var src *entry
+		if c.Fork != nil {
+			src = s.at(c.Fork.SourcePath, now)
+		}
+		_, _, refusal = stream.DecideCreate(s.at(c.Path, now).state(), src.state(), c, wire.SameMediaType, now)
+	case *stream.Append:
+		_, _, refusal = stream.DecideAppend(s.at(c.Path, now).state(), c, wire.SameMediaType, now)
+	case *stream.Delete:
+		_, _, refusal = stream.DecideDelete(s.at(c.Path, now).state(), nil, false, now)
+	}
+	err := s.Err
+	if err == nil && refusal != nil {
+		err = refusal
+	}
+	s.mu.Unlock()
+	done.Complete(stream.Result{}, err)
+}
+
 // Apply decides, folds and completes.
 func (s *Store) Apply(cmd stream.Command, done stream.Completion) {
 	s.mu.Lock()
