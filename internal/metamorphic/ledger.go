@@ -25,8 +25,7 @@ type life struct {
 	inc      stream.Incarnation
 	lifetime stream.Lifetime
 	created  fate
-	fork     *stream.Fork // with the incarnation of its source in from
-	from     *life
+	fork     *stream.Fork
 
 	acked     map[string]uint64 // token of an acknowledged append -> tail it was told
 	closed    bool              // a close was acknowledged, or seen
