@@ -34,6 +34,11 @@ type Options struct {
 	// MaxBody bounds the body of one request in bytes. Default 16 MiB.
 	MaxBody int64
 
+	// MaxInflight bounds the memory for bodies that are being received, in bytes, of
+	// all requests together; further ones are answered 503. Default 256 MiB, or
+	// twice MaxBody if that is more.
+	MaxInflight int64
+
 	// MaxHeader bounds the head of one request in bytes. Default 64 KiB.
 	MaxHeader int
 
@@ -146,7 +151,7 @@ func (o *Options) store() *store.Options {
 }
 
 func (o *Options) protocol() *protocol.Options {
-	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, PageSize: o.PageSize,
+	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
 }
 

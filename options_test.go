@@ -21,6 +21,8 @@ func TestOptionsValidate(t *testing.T) {
 		{&durablestreams.Options{PublicURL: "x"}, "public URL"},
 		{&durablestreams.Options{AllowedOrigins: []string{"*"}}, "allowed origin"},
 		{&durablestreams.Options{MaxBody: -1}, "max body"},
+		{&durablestreams.Options{MaxInflight: -1}, "max inflight"},
+		{&durablestreams.Options{MaxBody: 2, MaxInflight: 3}, "max inflight"},
 		{&durablestreams.Options{PageSize: 10}, "page size"},
 		{&durablestreams.Options{LongPollTimeout: -1}, "negative duration"},
 		{&durablestreams.Options{StallTimeout: -1}, "http options"},

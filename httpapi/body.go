@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"durablestreams/internal/protocol"
@@ -12,12 +11,13 @@ import (
 )
 
 // firstBuffer bounds the memory that a body gets before any of it has come.
-const firstBuffer = 64 << 10
+const firstBuffer = protocol.SmallBody
 
 // readBody reads the body, at most the core's MaxBody bytes. A body that breaks
-// off or stalls is an error, so nothing of it is ever appended. The read deadline
-// stays in place: after an error net/http may want to drain the rest, and after
-// the end it sets its own.
+// off or stalls is an error, so nothing of it is ever appended. The memory is
+// reserved as it grows, not as it is announced, and given back by release. The
+// read deadline stays in place: after an error net/http may want to drain the
+// rest, and after the end it sets its own.
 func (x *exchange) readBody() ([]byte, error) {
 	x.reading = true
 	limit := x.core.Options().MaxBody
@@ -25,17 +25,23 @@ func (x *exchange) readBody() ([]byte, error) {
 	if size < 0 {
 		size = limit + 1
 	}
-	buf := make([]byte, 0, min(size, firstBuffer))
+	var buf []byte
+	var pace protocol.BodyPace
 	for {
+		if !pace.Keeps(time.Now(), int64(len(buf))) {
+			return nil, bodyError(os.ErrDeadlineExceeded)
+		}
 		if len(buf) == cap(buf) {
 			if int64(len(buf)) >= size {
 				break
 			}
-			buf = slices.Grow(buf, int(min(size, int64(2*cap(buf))))-len(buf))
+			var err error
+			if buf, err = x.grow(buf, size); err != nil {
+				return nil, err
+			}
 		}
 		_ = x.rc.SetReadDeadline(time.Now().Add(x.opt.StallTimeout))
-		room := min(int64(cap(buf)), size)
-		n, err := x.r.Body.Read(buf[len(buf):room])
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err == io.EOF {
 			break
@@ -57,9 +63,25 @@ func (x *exchange) readBody() ([]byte, error) {
 	return buf, nil
 }
 
+// grow doubles a buffer that is full, up to size bytes.
+func (x *exchange) grow(buf []byte, size int64) ([]byte, error) {
+	room := min(size, max(2*int64(cap(buf)), firstBuffer))
+	if !x.core.Reserve(x.reserved, room) {
+		return nil, x.core.Busy()
+	}
+	x.reserved = room
+	return append(make([]byte, 0, room), buf...), nil
+}
+
+// release gives back the memory of the body, which is not used any more.
+func (x *exchange) release() {
+	x.core.Release(x.reserved)
+	x.reserved = 0
+}
+
 func bodyError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &stream.Error{Kind: protocol.BodyTimeout, Message: "the body made no progress for too long", Err: err}
+		return &stream.Error{Kind: protocol.BodyTimeout, Message: "the body comes too slowly", Err: err}
 	}
 	return &stream.Error{Kind: stream.IncompleteBody, Message: "the body broke off or is malformed", Err: err}
 }

@@ -33,6 +33,8 @@ type exchange struct {
 	reading bool // the body was asked for
 	drained bool // and read to its end
 	sent    bool // the head of the answer is on its way
+
+	reserved int64 // memory of the body, see protocol.Core.Reserve
 }
 
 // fields gives core the header without a copy.
@@ -94,6 +96,7 @@ func target(r *http.Request) (path, query string) {
 func (x *exchange) write(op *protocol.Op) {
 	var body []byte
 	if op.WantsBody() {
+		defer x.release() // also if a panic comes
 		var err error
 		if body, err = x.readBody(); err != nil {
 			x.w.Header().Set("Connection", "close")
@@ -103,6 +106,7 @@ func (x *exchange) write(op *protocol.Op) {
 	}
 	done := make(chan struct{})
 	op.Submit(body, func() { close(done) })
+	x.release() // the store has taken what it needs
 	<-done
 	x.send(op.Response())
 }

@@ -349,3 +349,61 @@ func TestSlowCommitLeavesTheConnectionWell(t *testing.T) {
 		}
 	})
 }
+
+// What bodies take while they come is bounded for all together, and given back
+// however they end.
+func TestBodiesInFlight(t *testing.T) {
+	bubble(t, &protocol.Options{MaxBody: 200 << 10, MaxInflight: 600 << 10}, func(t *testing.T, s *piped) {
+		s.do(201, "PUT", "a", "", text)
+		large := strings.Repeat("x", 150<<10)
+		var held []net.Conn
+		for _, framing := range []string{"Content-Length: 160000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n27100\r\n"} {
+			c, _ := s.dial()
+			fmt.Fprintf(c, "POST %sa HTTP/1.1\r\nHost: x\r\n%s\r\n%s%s", root, text, framing, large[:140<<10])
+			held = append(held, c)
+		}
+		synctest.Wait()
+		if n := s.core.Inflight(); n < 280<<10 || n > 450<<10 {
+			t.Errorf("two halves of bodies hold %d bytes", n)
+		}
+		res := s.do(503, "POST", "a", large, text)
+		if res.Header.Get("Retry-After") == "" || !res.Close {
+			t.Errorf("refused with %v", res.Header)
+		}
+		s.do(204, "POST", "a", "short", text)
+		for _, c := range held {
+			c.Close()
+		}
+		synctest.Wait()
+		if n := s.core.Inflight(); n != 0 {
+			t.Errorf("%d bytes are never given back", n)
+		}
+		s.do(204, "POST", "a", large, text)
+		if n := s.core.Inflight(); n != 0 {
+			t.Errorf("%d bytes are not given back after an append", n)
+		}
+	})
+}
+
+// A body that holds much and comes byte by byte is not waited for.
+func TestTricklingBody(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *piped) {
+		s.do(201, "PUT", "a", "", text)
+		c, r := s.dial()
+		fmt.Fprintf(c, "POST %sa HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: 1000000\r\n\r\n%s", root, text, strings.Repeat("x", 900_000))
+		begin := time.Now()
+		go func() {
+			for {
+				time.Sleep(20 * time.Second)
+				if _, err := c.Write([]byte{'x'}); err != nil {
+					return
+				}
+			}
+		}()
+		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 408 || time.Since(begin) > 2*time.Minute {
+			t.Errorf("after %v: %v %v", time.Since(begin), res, err)
+		}
+		c.Close()
+		time.Sleep(time.Minute)
+	})
+}

@@ -42,6 +42,7 @@ type serveCommand struct {
 	CacheSize   size   `group:"storage" placeholder:"64MiB" help:"Memory for reading the archive."`
 
 	MaxBody        size          `group:"limits" default:"16MiB" placeholder:"${default}" help:"Largest body of a request; beyond it the answer is 413."`
+	MaxInflight    size          `group:"limits" placeholder:"256MiB" help:"Memory for bodies that are being received, of all requests together; beyond it the answer is 503."`
 	MaxHeader      size          `group:"limits" default:"64KiB" placeholder:"${default}" help:"Largest head of a request; beyond it the answer is 431."`
 	PageSize       size          `group:"limits" default:"1MiB" placeholder:"${default}" help:"Data in one answer to a catch-up read, about."`
 	MaxConnections int           `group:"limits" placeholder:"N" help:"Open connections; further ones are answered 503. Default: from the limit on open files."`
@@ -73,7 +74,7 @@ A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB a
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
 		InMemory: c.InMemory, NoFastPath: !c.FastPath, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
-		MaxBody: int64(c.MaxBody), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
+		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
 		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log,

@@ -19,6 +19,7 @@ type Core struct {
 	draining chan struct{}
 	drain    sync.Once
 	frames   frames
+	inflight inflight
 }
 
 // New returns the protocol on store. opt may be nil.
@@ -29,6 +30,7 @@ func New(store Store, opt *Options) (*Core, error) {
 	c := &Core{store: store, opt: opt.withDefaults(), draining: make(chan struct{})}
 	c.root = c.opt.BasePath + "/v1/stream/"
 	c.common = commonFields(&c.opt)
+	c.inflight.max = c.opt.MaxInflight
 	return c, nil
 }
 

@@ -23,6 +23,11 @@ type Options struct {
 	// MaxBody is the largest body of a PUT or POST in bytes. Default 16 MiB.
 	MaxBody int64
 
+	// MaxInflight is the memory for bodies that are being received, in bytes, of
+	// all requests together. A quarter of it is for small ones only. Default 256
+	// MiB, or twice MaxBody if that is more; at least twice MaxBody.
+	MaxInflight int64
+
 	// PageSize is the number of stored bytes at which a catch-up or long-poll
 	// answer ends, at the end of a message or of a character. A message that is
 	// larger is sent whole. Default 1 MiB, at least 64 KiB.
@@ -60,6 +65,7 @@ func (o *Options) withDefaults() Options {
 	d.BasePath = strings.TrimSuffix(d.BasePath, "/")
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	setDefault(&d.MaxBody, 16<<20)
+	setDefault(&d.MaxInflight, max(256<<20, 2*d.MaxBody))
 	setDefault(&d.PageSize, 1<<20)
 	setDefault(&d.LongPollTimeout, 30*time.Second)
 	setDefault(&d.SSEMaxAge, 60*time.Second)
@@ -94,6 +100,9 @@ func (o *Options) Validate() error {
 	}
 	if d.MaxBody < 0 || d.MaxBody > 1<<30 {
 		errs = append(errs, fmt.Errorf("max body %d: want 1 byte to 1 GiB", d.MaxBody))
+	}
+	if d.MaxInflight < 2*d.MaxBody {
+		errs = append(errs, fmt.Errorf("max inflight %d: want twice the largest body, %d bytes, or more", d.MaxInflight, 2*d.MaxBody))
 	}
 	if d.PageSize < minPageSize || d.PageSize > 1<<30 {
 		errs = append(errs, fmt.Errorf("page size %d: want 64 KiB to 1 GiB", d.PageSize))
