@@ -14,8 +14,23 @@ import (
 
 // Handler serves every path: streams below the core's root, refusals elsewhere.
 // opt may be nil.
-func Handler(core *protocol.Core, opt *Options) http.Handler {
-	return &handler{core: core, opt: opt.withDefaults()}
+func Handler(core *protocol.Core, opt *Options) http.Handler { return newHandler(core, opt) }
+
+func newHandler(core *protocol.Core, opt *Options) *handler {
+	h := &handler{core: core, opt: opt.withDefaults()}
+	h.opt.Logger = protocol.LimitLog(h.opt.Logger)
+	return h
+}
+
+// Refusal gives a handler that answers every request with err.
+func Refusal(core *protocol.Core, opt *Options, err error) http.Handler {
+	h := newHandler(core, opt)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := h.exchange(w, r)
+		defer x.recover()
+		x.w.Header().Set("Connection", "close")
+		x.send(core.Refuse(&x.req, err))
+	})
 }
 
 type handler struct {
@@ -37,6 +52,14 @@ type exchange struct {
 	reserved int64 // memory of the body, see protocol.Core.Reserve
 }
 
+func (h *handler) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w)}
+	path, query := target(r)
+	x.req = protocol.Request{Method: r.Method, Path: path, Query: query, Host: r.Host, Secure: r.TLS != nil,
+		Header: fields(r.Header), ContentLength: r.ContentLength}
+	return x
+}
+
 // fields gives core the header without a copy.
 type fields http.Header
 
@@ -44,11 +67,8 @@ func (f fields) Values(name string) []string { return f[name] }
 
 // ServeHTTP answers one request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w)}
+	x := h.exchange(w, r)
 	defer x.recover()
-	path, query := target(r)
-	x.req = protocol.Request{Method: r.Method, Path: path, Query: query, Host: r.Host, Secure: r.TLS != nil,
-		Header: fields(r.Header), ContentLength: r.ContentLength}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
 		// net/http drops a Content-Length that came along with a
 		// Transfer-Encoding, so an attempt to smuggle a second request past a

@@ -6,8 +6,8 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"sync"
-	"time"
+
+	"durablestreams/internal/protocol"
 )
 
 // NewServer gives a server for handler with limits on everything that a peer
@@ -23,43 +23,16 @@ func NewServer(handler http.Handler, opt *Options) *http.Server {
 		WriteTimeout:   o.StallTimeout,
 		IdleTimeout:    o.IdleTimeout,
 		MaxHeaderBytes: o.MaxHeaderBytes,
-		ErrorLog:       log.New(&errorLog{logger: o.Logger}, "", 0),
+		ErrorLog:       log.New(&errorLog{protocol.LimitLog(o.Logger)}, "", 0),
 		// "OPTIONS *" is the handler's, which names the protocol's headers.
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-// errorLog passes what net/http reports on to a structured logger, at most
-// logBurst lines in logPeriod: broken peers can cause any number of them.
-type errorLog struct {
-	logger *slog.Logger
-
-	mu      sync.Mutex
-	since   time.Time // beginning of the period
-	lines   int       // in it
-	dropped int       // since the last line that was passed on
-}
-
-const (
-	logPeriod = 10 * time.Second
-	logBurst  = 20
-)
+// errorLog passes what net/http reports on to a structured logger.
+type errorLog struct{ logger *slog.Logger }
 
 func (l *errorLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	now := time.Now()
-	if now.Sub(l.since) >= logPeriod {
-		l.since, l.lines = now, 0
-	}
-	if l.lines >= logBurst {
-		l.dropped++
-		l.mu.Unlock()
-		return len(p), nil
-	}
-	dropped := l.dropped
-	l.lines, l.dropped = l.lines+1, 0
-	l.mu.Unlock()
-	l.logger.LogAttrs(context.Background(), slog.LevelWarn, "http server",
-		slog.String("message", string(bytes.TrimSpace(p))), slog.Int("dropped", dropped))
+	l.logger.LogAttrs(context.Background(), slog.LevelWarn, "http server", slog.String("message", string(bytes.TrimSpace(p))))
 	return len(p), nil
 }

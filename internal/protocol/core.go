@@ -28,6 +28,7 @@ func New(store Store, opt *Options) (*Core, error) {
 		return nil, fmt.Errorf("protocol options: %w", err)
 	}
 	c := &Core{store: store, opt: opt.withDefaults(), draining: make(chan struct{})}
+	c.opt.Logger = LimitLog(c.opt.Logger)
 	c.root = c.opt.BasePath + "/v1/stream/"
 	c.common = commonFields(&c.opt)
 	c.inflight.max = c.opt.MaxInflight
