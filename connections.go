@@ -2,14 +2,17 @@ package durablestreams
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"durablestreams/internal/protocol"
+	"durablestreams/stream"
 )
 
 // Limits that follow from the number of files the process may have open.
@@ -29,30 +32,51 @@ func defaultConnections() int {
 	return max(int(n-min(n/2, fileReserve)), 1)
 }
 
+// defaultRefusing is how many connections may be refused at once: an eighth of the
+// reserve, of which the archive has half.
+func defaultRefusing() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return fileReserve / 8
+	}
+	return max(int(min(files.Cur/2, fileReserve)/8), 1)
+}
+
 // connectionLimit bounds the connections that an http.Server has. Connections
-// beyond are told so and closed, a few at a time.
+// beyond are told so and closed, some at a time.
 type connectionLimit struct {
 	net.Listener
-	max int64
-	log *slog.Logger
+	max     int64
+	refusal []byte        // a whole answer to whatever the client asks
+	places  chan struct{} // one for each connection that is being refused
+	log     *slog.Logger
 
-	open     atomic.Int64
-	refusing atomic.Int64
-	refused  atomic.Int64 // since the last line in the log
-	nextLog  time.Time    // only Accept uses it
+	open    atomic.Int64
+	refused int64     // since the last line in the log; only Accept uses it
+	nextLog time.Time // likewise
 }
 
 const (
-	maxRefusing   = 16 // connections being refused at once; beyond that they are just closed
-	refusalTime   = time.Second
-	refusalPeriod = 10 * time.Second // between lines in the log
+	refusalTime   = time.Second            // for a connection that is being refused
+	refusalWait   = 100 * time.Millisecond // for a place to do so
+	refusalPeriod = 10 * time.Second       // between lines in the log
 )
 
-const refusalBody = `{"error":{"code":"busy","message":"the server has no room for more connections"}}` + "\n"
+func (s *Server) limit(ln net.Listener) *connectionLimit {
+	res := s.core.RefuseUnheard(&stream.Error{Kind: stream.Busy, Message: "the server has no room for more connections"})
+	return &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), refusal: refusalOf(res),
+		places: make(chan struct{}, defaultRefusing()), log: s.opts.Logger}
+}
 
-// refusal is a whole answer to whatever the client asks.
-var refusal = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n" +
-	"Retry-After: 1\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(refusalBody)) + "\r\n\r\n" + refusalBody)
+// refusalOf gives an answer as it goes over the wire, less the date.
+func refusalOf(res *protocol.Response) []byte {
+	b := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\n", res.Status, http.StatusText(res.Status))
+	for _, f := range res.Fields {
+		b = fmt.Appendf(b, "%s: %s\r\n", f.Name, f.Value)
+	}
+	b = fmt.Appendf(b, "Content-Length: %d\r\nConnection: close\r\n\r\n", len(res.Body))
+	return append(b, res.Body...)
+}
 
 // track is the http.Server's ConnState hook. StateNew comes from the goroutine
 // that calls Accept, so Accept never counts wrong.
@@ -73,35 +97,56 @@ func (l *connectionLimit) Accept() (net.Conn, error) {
 			return c, err
 		}
 		l.report()
-		if l.refusing.Add(1) > maxRefusing {
-			l.refusing.Add(-1)
-			_ = c.Close()
+		if l.place() {
+			go l.refuse(c)
 			continue
 		}
-		go l.refuse(c)
+		// Without a place there is no time to listen, and what the client has sent
+		// may take the answer away from it.
+		_ = c.SetWriteDeadline(time.Now().Add(refusalWait))
+		_, _ = c.Write(l.refusal)
+		_ = c.Close()
+	}
+}
+
+// place waits for a place for a moment: nobody who comes after gets in either, and
+// the system keeps those.
+func (l *connectionLimit) place() bool {
+	select {
+	case l.places <- struct{}{}:
+		return true
+	default:
+	}
+	wait := time.NewTimer(refusalWait)
+	defer wait.Stop()
+	select {
+	case l.places <- struct{}{}:
+		return true
+	case <-wait.C:
+		return false
 	}
 }
 
 // report logs that connections are refused, now and then.
 func (l *connectionLimit) report() {
-	n := l.refused.Add(1)
+	l.refused++
 	now := time.Now()
 	if now.Before(l.nextLog) {
 		return
 	}
 	l.nextLog = now.Add(refusalPeriod)
-	l.refused.Store(0)
 	l.log.LogAttrs(context.Background(), slog.LevelWarn, "connections refused: the limit is reached",
-		slog.Int64("limit", l.max), slog.Int64("refused", n))
+		slog.Int64("limit", l.max), slog.Int64("refused", l.refused))
+	l.refused = 0
 }
 
 // refuse answers and then reads what the client has sent, so that closing does
 // not take the answer away from it.
 func (l *connectionLimit) refuse(c net.Conn) {
-	defer l.refusing.Add(-1)
+	defer func() { <-l.places }()
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(refusalTime))
-	if _, err := c.Write(refusal); err != nil {
+	if _, err := c.Write(l.refusal); err != nil {
 		return
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {

@@ -28,9 +28,12 @@ func (g *Gate) Enter() bool           { return g.enter() }
 func (g *Gate) Leave()                { g.leave() }
 func (g *Gate) Shut() <-chan struct{} { return g.shut() }
 
-// LimitConnections bounds the connections of a server that is not ours.
-func LimitConnections(hs *http.Server, ln net.Listener, n int64, log *slog.Logger) net.Listener {
-	l := &connectionLimit{Listener: ln, max: n, log: log}
+// LimitConnections bounds the connections of a server that is not ours, as s would.
+func LimitConnections(s *Server, hs *http.Server, ln net.Listener) net.Listener {
+	l := s.limit(ln)
 	hs.ConnState = l.track
 	return l
 }
+
+// SetLogger gives a server another logger for what it says itself.
+func SetLogger(s *Server, log *slog.Logger) { s.opts.Logger = log }

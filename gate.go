@@ -1,10 +1,12 @@
 package durablestreams
 
 import (
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"durablestreams/httpapi"
+	"durablestreams/stream"
 )
 
 // gate counts the requests that are inside and lets no more in once it is shut.
@@ -41,22 +43,16 @@ func (g *gate) shut() (empty <-chan struct{}) {
 	return g.empty
 }
 
-// stopped is the body of the answer to requests that come after the end, in the
-// form of all errors.
-const stopped = `{"error":{"code":"shutting_down","message":"the server has been shut down"}}` + "\n"
+// errStopped is the answer to requests that come after the end.
+var errStopped = &stream.Error{Kind: stream.ShuttingDown, Message: "the server has been shut down"}
 
 // gated keeps requests away from an engine that is closed, and lets Shutdown
 // wait for those inside, whoever's server they came through.
 func (s *Server) gated(next http.Handler) http.Handler {
+	stopped := httpapi.Refusal(s.core, s.opts.http(), errStopped)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.requests.enter() {
-			h := w.Header()
-			h.Set("Content-Type", "application/json")
-			h.Set("Cache-Control", "no-store")
-			h.Set("Retry-After", "1")
-			h.Set("Connection", "close")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, stopped)
+			stopped.ServeHTTP(w, r)
 			return
 		}
 		defer s.requests.leave()

@@ -22,7 +22,7 @@ const settleTime = 2 * time.Second
 // stops too and returns [Server.Err]. It closes the listener in any case. Several
 // listeners may be served at once; the first one that ends ends all.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	limit := &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), log: s.opts.Logger}
+	limit := s.limit(ln)
 	hs := httpapi.NewServer(s.handler, s.opts.http())
 	hs.ConnState = limit.track
 	accept, fast, err := s.split(limit)

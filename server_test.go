@@ -174,6 +174,9 @@ func TestShutdownWaits(t *testing.T) {
 		if status, body := do(s.Handler(), http.MethodGet, streamA, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `"shutting_down"`) {
 			t.Errorf("a request during the shutdown: %d %s", status, body)
 		}
+		late := httptest.NewRecorder()
+		s.Handler().ServeHTTP(late, httptest.NewRequest(http.MethodGet, streamA, nil))
+		checkRefusal(t, late.Header())
 		time.Sleep(5 * time.Second)
 		if _, err := io.WriteString(w, "y"); err != nil {
 			t.Error(err)

@@ -75,6 +75,11 @@ func (c *Core) Refuse(req *Request, err error) *Response {
 	return r
 }
 
+// RefuseUnheard gives the answer to a connection of which no request was read.
+func (c *Core) RefuseUnheard(err error) *Response {
+	return c.Refuse(&Request{Header: origins(nil)}, err)
+}
+
 // addDetails adds what a client needs to act on a refusal.
 func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
 	switch e.Kind {
