@@ -32,6 +32,15 @@ func defaultConnections() int {
 	return max(int(n-min(n/2, fileReserve)), 1)
 }
 
+// defaultSenders is the part of the reserve that large answers may use.
+func defaultSenders() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return fileReserve / 4
+	}
+	return max(int(min(files.Cur/2, fileReserve)/4), 1)
+}
+
 // defaultRefusing is how many connections may be refused at once: an eighth of the
 // reserve, of which the archive has half.
 func defaultRefusing() int {

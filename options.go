@@ -156,7 +156,7 @@ func (o *Options) protocol() *protocol.Options {
 }
 
 func (o *Options) fastPath() *fastpath.Options {
-	return &fastpath.Options{StallTimeout: o.StallTimeout, Logger: o.Logger}
+	return &fastpath.Options{Senders: defaultSenders(), StallTimeout: o.StallTimeout, Logger: o.Logger}
 }
 
 func (o *Options) http() *httpapi.Options {

@@ -52,6 +52,9 @@ func (x *exchange) send(res *protocol.Response) {
 			x.logCut(err)
 			panic(http.ErrAbortHandler)
 		}
+		if d := x.core.Pause(len(block)); d > 0 {
+			<-time.After(d)
+		}
 		x.writeBody(block)
 	}
 }

@@ -23,6 +23,7 @@ type Server struct {
 	next  atomic.Uint64
 
 	readers  chan struct{} // a place each for those who read from the disk
+	senders  chan struct{} // a place each for those who send large answers
 	writers  chan struct{} // and for those who write
 	ending   atomic.Bool
 	handOver atomic.Pointer[func(net.Conn)]
@@ -42,6 +43,7 @@ const settleTime = 2 * time.Second
 func New(core *protocol.Core, o *Options) (*Server, error) {
 	s := &Server{core: core, opts: o.withDefaults(), done: make(chan struct{})}
 	s.readers = make(chan struct{}, s.opts.Workers)
+	s.senders = make(chan struct{}, s.opts.Senders)
 	s.writers = make(chan struct{}, s.opts.Workers)
 	for range s.opts.Loops {
 		l, err := newLoop(s)

@@ -100,8 +100,16 @@ func (c *conn) prepared() {
 	}
 }
 
-// lend lets a goroutine send a large answer, block by block.
+// lend lets a goroutine send a large answer, block by block. It takes a descriptor
+// besides the connection's, so there is a limit; beyond it the answer is 503.
 func (c *conn) lend(r *protocol.Response) {
+	select {
+	case c.loop.srv.senders <- struct{}{}:
+	default:
+		_ = r.Rest.Close()
+		c.answer(c.loop.srv.core.Refuse(&c.req, &stream.Error{Kind: stream.Busy, Message: "too many large reads at once"}))
+		return
+	}
 	c.state = lent
 	c.deadline = 0
 	j := &job{resp: r, sent: true}
@@ -110,6 +118,7 @@ func (c *conn) lend(r *protocol.Response) {
 	srv := c.loop.srv
 	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
+		<-srv.senders
 		_ = r.Rest.Close()
 		c.state = reading
 		c.close()
@@ -117,6 +126,7 @@ func (c *conn) lend(r *protocol.Response) {
 	}
 	path := c.req.Path
 	srv.jobs.Go(func() {
+		defer func() { <-srv.senders }()
 		defer c.workerPanic(j)
 		j.err = srv.sendAll(os.NewFile(uintptr(fd), "connection"), head, r, path)
 		c.finished(j)
@@ -149,6 +159,9 @@ func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path str
 		}
 		for len(block) > 0 {
 			n := min(len(block), sendSize)
+			if d := s.core.Pause(n); d > 0 {
+				<-time.After(d)
+			}
 			if err := write(block[:n]); err != nil {
 				return err
 			}

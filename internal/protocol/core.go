@@ -19,6 +19,7 @@ type Core struct {
 	draining chan struct{}
 	drain    sync.Once
 	frames   frames
+	pacer    pacer
 	inflight inflight
 }
 

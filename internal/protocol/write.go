@@ -127,6 +127,7 @@ func (c *Core) TooLarge() error {
 // called; it must not block. The body must not be changed any more.
 func (o *Op) Submit(body []byte, done func()) {
 	o.done = done
+	o.core.pacer.changes.Add(1)
 	switch {
 	case o.remove != nil:
 		o.core.store.Apply(o.remove, (*completion)(o))
