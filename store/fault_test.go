@@ -122,7 +122,7 @@ func TestDiskFull(t *testing.T) {
 				full = 0
 			case errors.Is(err, stream.DiskFull):
 				full++
-				time.Sleep(5 * time.Millisecond)
+				dstest.Pause(5 * time.Millisecond)
 			default:
 				t.Fatalf("append %d: %v", i, err)
 			}
@@ -151,7 +151,7 @@ func TestDiskFull(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: still full, %d bytes used", why, disk.Used())
 			}
-			time.Sleep(10 * time.Millisecond)
+			dstest.Pause(10 * time.Millisecond)
 		}
 	}
 	fill()

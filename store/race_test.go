@@ -101,7 +101,7 @@ func TestAppendsAgainstDelete(t *testing.T) {
 		wg.Go(func() { remove(t, e, "a") })
 		wg.Wait()
 		if round%3 == 0 {
-			time.Sleep(2 * time.Millisecond)
+			dstest.Pause(2 * time.Millisecond)
 		}
 		second := dstest.MustApply(t, e, dstest.CreateText("a", "new"))
 		if got := dstest.MustRead(t, e, "a"); got != "new" || second.Meta.Incarnation == first.Meta.Incarnation {
@@ -249,7 +249,7 @@ func TestCloseUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(round%5) * time.Millisecond)
+		dstest.Pause(time.Duration(round%5) * time.Millisecond)
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}

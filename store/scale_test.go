@@ -16,7 +16,7 @@ import (
 // Many streams: an idle one costs no memory, a start looks at the
 // journal and not at them, and when they are gone nothing is left.
 func TestManyStreams(t *testing.T) {
-	n := 20_000
+	n := 5_000
 	if os.Getenv("DS_ROUNDS") != "" { // make stress
 		n = 200_000
 	}

@@ -6,6 +6,7 @@ package dstest
 import (
 	"errors"
 	"io"
+	"time"
 
 	"durablestreams/store"
 	"durablestreams/stream"
@@ -95,3 +96,7 @@ var _ interface {
 	Applier
 	Reader
 } = (*store.Engine)(nil)
+
+// Pause lets real time pass, for tests that stir up races and have no event to
+// wait for. Whatever a test checks must hold however long it takes.
+func Pause(d time.Duration) { time.Sleep(d) }
