@@ -176,10 +176,16 @@ func (a *Archive) Sync() error {
 	return nil
 }
 
-// Reclaim rewrites what lies around the chunks of streams that were deleted, so
-// that their space is free at once. It takes some space itself, about that of one
-// file, and fails with ENOSPC where that is not there.
+// Reclaim gives the space of streams that were deleted back at once. Files with
+// nothing else in them go without any writing. What lies in files with other
+// streams' data has to be rewritten, which takes some space itself and fails with
+// ENOSPC where that is not there.
 func (a *Archive) Reclaim(ctx context.Context, deleted []stream.ID) error {
+	for _, id := range deleted {
+		if err := a.db.Excise(ctx, pebble.KeyRange{Start: chunkKey(id, 0), End: chunkKey(id+1, 0)}); err != nil {
+			return fmt.Errorf("reclaim archive space: %w", err)
+		}
+	}
 	for _, id := range deleted {
 		if err := a.db.Compact(ctx, chunkKey(id, 0), chunkKey(id, math.MaxUint64), false); err != nil {
 			return fmt.Errorf("reclaim archive space: %w", err)
