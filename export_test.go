@@ -11,6 +11,19 @@ import (
 // OpenFS is Open on any file system.
 func OpenFS(fs vfs.FS, dir string, opts *Options) (*Server, error) { return open(fs, dir, opts) }
 
+// Engine is what a server can be put on.
+type Engine = engine
+
+// OnEngine puts a server on an engine. Fail is what the engine calls when its disk
+// fails.
+func OnEngine(e Engine, opts *Options) (s *Server, fail func(error), err error) {
+	s = newServer(opts)
+	return s, s.fail, s.mount(e)
+}
+
+// CloseTime is how long a sound engine may take to close after that.
+const CloseTime = closeTime
+
 // SettleTime is how long Shutdown waits beyond its context.
 const SettleTime = settleTime
 

@@ -13,9 +13,20 @@ import (
 	"durablestreams/internal/fastpath"
 )
 
-// settleTime is how long after the grace time handlers have to notice that
-// their connections were cut, and how long a failed engine may take to close.
-const settleTime = 2 * time.Second
+// The end is bounded, whatever hangs.
+const (
+	// settleTime is how long after the grace time handlers have to notice that
+	// their connections were cut, and how long a failed engine may take to close.
+	settleTime = 2 * time.Second
+
+	// closeTime is how long after that a sound engine has to put everything away.
+	closeTime = 10 * time.Second
+)
+
+// ErrStuck says that a Server came to its end without the data directory having
+// been closed: the disk does not answer, or is far too slow. Nothing that was
+// acknowledged is lost. The process should end.
+var ErrStuck = errors.New("the data directory could not be closed in time; nothing acknowledged is lost")
 
 // Serve answers the requests that come in by the listener until ctx ends, then
 // shuts the server down with the grace time of the options. If the disk fails it
@@ -99,9 +110,10 @@ func (e endpoint) shutdown(ctx context.Context) (gently bool) {
 // reads end as if their time was up, changes under way are answered, and then
 // everything is moved into the archive and the data directory let go. When ctx
 // ends first, the connections that are left are cut, which takes nothing from
-// what was acknowledged. It is idempotent; every call waits for the end and
-// returns the same error: [Server.Err], or that the data directory could not be
-// closed cleanly.
+// what was acknowledged; some seconds later Shutdown returns in any case. It is
+// idempotent; every call waits for the end and returns the same error:
+// [Server.Err], [ErrStuck], or that the data directory could not be closed
+// cleanly.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shutdown.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
@@ -113,6 +125,59 @@ func (s *Server) close(ctx context.Context) error {
 	endpoints := s.endpoints
 	s.mu.Unlock()
 	s.core.Drain()
+	ctx, cancel := s.untilFailed(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		s.endRequests(ctx, endpoints)
+		close(ended)
+	}()
+	if !within(ctx, settleTime, ended) {
+		s.opts.Logger.Warn("requests are still running; the data directory is closed below them")
+		s.requests.shut()
+	}
+	return s.closeEngine(ctx)
+}
+
+// untilFailed gives a context that ends with ctx, or a moment after the disk
+// has failed: what waits for it waits in vain.
+func (s *Server) untilFailed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.failed:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(settleTime):
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
+
+// within waits until done is closed, or some time after the end of ctx. It reports
+// whether done was closed.
+func within(ctx context.Context, more time.Duration, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(more)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// endRequests ends all endpoints and waits for the requests of others.
+func (s *Server) endRequests(ctx context.Context, endpoints []endpoint) {
 	var wg sync.WaitGroup
 	for _, e := range endpoints {
 		wg.Go(func() {
@@ -122,34 +187,32 @@ func (s *Server) close(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	empty := s.requests.shut()
-	select {
-	case <-empty:
-	case <-ctx.Done():
-		select {
-		case <-empty:
-		case <-time.After(settleTime):
-			s.opts.Logger.Warn("requests are still running; the data directory is closed below them")
-		}
-	}
-	return s.closeEngine()
+	<-s.requests.shut()
 }
 
-// closeEngine does not wait long for an engine that has failed: what it waits for
-// itself may never come.
-func (s *Server) closeEngine() error {
-	closed := make(chan error, 1)
-	go func() { closed <- s.engine.Close() }()
-	select {
-	case err := <-closed:
-		return s.closeError(err)
-	case <-s.failed:
-	}
-	select {
-	case err := <-closed:
-		return s.closeError(err)
-	case <-time.After(settleTime):
-		return s.Err()
+// closeEngine closes the engine. It does not wait for one that is stuck, and not
+// long for one that has failed: what that waits for itself may never come.
+func (s *Server) closeEngine(ctx context.Context) error {
+	var err error
+	closed := make(chan struct{})
+	go func() {
+		err = s.engine.Close()
+		close(closed)
+	}()
+	over, failed := ctx.Done(), s.failed
+	var giveUp <-chan time.Time
+	for {
+		select {
+		case <-closed:
+			return s.closeError(err)
+		case <-over:
+			over, giveUp = nil, time.After(closeTime)
+		case <-failed:
+			failed, over, giveUp = nil, nil, time.After(settleTime)
+		case <-giveUp:
+			s.opts.Logger.Error("the data directory cannot be closed, giving up; nothing acknowledged is lost")
+			return s.closeError(ErrStuck)
+		}
 	}
 }
 
@@ -158,8 +221,8 @@ func (s *Server) closeError(err error) error {
 	if cause := s.Err(); cause != nil {
 		return cause
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrStuck) {
 		return fmt.Errorf("close the data directory: %w", err)
 	}
-	return nil
+	return err
 }
