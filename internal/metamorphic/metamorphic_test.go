@@ -45,7 +45,7 @@ func history(seed uint64) *metamorphic.History {
 
 // One client, exact answers, power cuts at any moment.
 func TestHistories(t *testing.T) {
-	first, n := rounds(t, 16)
+	first, n := rounds(t, 12)
 	var sum metamorphic.Stats
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestHistories(t *testing.T) {
 
 // The same seed gives the same history, so that a failure can be looked at again.
 func TestSameSeedSameTrace(t *testing.T) {
-	for seed := uint64(1); seed <= 4; seed++ {
+	for seed := uint64(1); seed <= 2; seed++ {
 		var lines [2][]string
 		for i := range lines {
 			synctest.Test(t, func(t *testing.T) {
