@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 )
@@ -45,6 +46,8 @@ const description = "A server for Durable Streams: append-only, replayable strea
 // Run does what args ask for. It returns when the command is done, or soon after
 // ctx has ended.
 func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
+	out := &output{Writer: env.Stdout}
+	env = &Env{LookupEnv: env.LookupEnv, Stdout: out, Stderr: env.Stderr}
 	vars := variables{lookup: env.LookupEnv}
 	helped := false
 	parser, err := kong.New(&commands{},
@@ -73,6 +76,9 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 		return fail(env, exitUsage, vars.explain(err))
 	}
 	if err := parsed.Run(); err != nil {
+		if out.gone && errors.Is(err, syscall.EPIPE) {
+			return exitError // "ds inspect | head" has seen what it wanted
+		}
 		code := exitError
 		if _, ok := errors.AsType[usageError](err); ok {
 			code = exitUsage
@@ -80,6 +86,20 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 		return fail(env, code, err)
 	}
 	return exitOK
+}
+
+// output notes when its reader has gone.
+type output struct {
+	io.Writer
+	gone bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.gone = true
+	}
+	return n, err
 }
 
 // usageError marks errors for which the command line is to blame.
