@@ -127,7 +127,8 @@ func (e *Engine) touch(l *live, at int64) {
 	}
 	n, err := e.admit(recordOverhead, false)
 	if err != nil {
-		return // the renewal stays in memory
+		e.flush.mark(l) // no journal for it now: the archive learns it
+		return
 	}
 	rec := stream.DecideTouch(&l.state, at)
 	e.commit(op{live: l, rec: &rec, done: ignore{}, reserved: n})

@@ -98,3 +98,36 @@ func TestRenewalSurvivesCrash(t *testing.T) {
 		})
 	}
 }
+
+// A renewal that the journal has no place for at the moment still outlives an
+// eviction and a restart.
+func TestRefusedRenewalIsKept(t *testing.T) {
+	for name, restart := range map[string]bool{"eviction": false, "restart": true} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := dstest.NewDisk()
+			disk.SetCapacity(64 << 20)
+			e := dstest.OpenEngine(t, disk, idle())
+			dstest.MustApply(t, e, &stream.Create{Path: "a", ContentType: "text/plain", Lifetime: stream.Sliding(60)})
+			disk.SetCapacity(1 << 20) // full
+			pause(50 * time.Second)
+			if _, err := dstest.Apply(e, dstest.CreateText("b", "")); !errors.Is(err, stream.DiskFull) {
+				t.Fatalf("the disk is not full: %v", err)
+			}
+			if _, err := e.Stat("a", true); err != nil {
+				t.Fatal(err)
+			}
+			pause(time.Second)
+			disk.SetCapacity(0)
+			if restart {
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				e = dstest.OpenEngine(t, disk, idle())
+			}
+			pause(20 * time.Second)
+			if _, err := e.Stat("a", false); err != nil {
+				t.Errorf("%s: 21 s after a read of a stream with 60 s: %v", name, err)
+			}
+		})
+	}
+}

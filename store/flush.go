@@ -130,6 +130,9 @@ func (e *Engine) flushAll() error {
 	upTo := e.durable.Load()
 	e.flush.pending.Store(0)
 	list := e.flush.take()
+	if len(list) == 0 && upTo == e.flush.applied {
+		return e.reclaim()
+	}
 	for len(list) > 0 {
 		n, err := e.flushSome(list)
 		if err != nil {
@@ -137,9 +140,6 @@ func (e *Engine) flushAll() error {
 		}
 		list = list[n:]
 		e.flush.progress()
-	}
-	if upTo == e.flush.applied {
-		return e.reclaim()
 	}
 	w := e.archive.NewBatch()
 	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
