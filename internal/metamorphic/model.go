@@ -32,7 +32,7 @@ type model struct {
 	ended map[stream.ID]bool // streams that were deleted for good
 
 	// freed says when a stream that had forks came to its end by a lifetime, its
-	// own or a fork's.
+	// own or a fork's, or lost a fork so.
 	freed map[stream.Path]int64
 }
 
@@ -141,6 +141,9 @@ func (m *model) end(e *entry, now int64, expire bool) {
 			return
 		}
 		src.state.DropFork()
+		if expire {
+			m.freed[src.state.Path] = now
+		}
 		if !src.state.Deleted || src.state.Forks > 0 {
 			return
 		}
