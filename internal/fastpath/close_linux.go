@@ -33,6 +33,7 @@ func (c *conn) stalled() {
 	c.in = nil
 	c.closes = true
 	core := c.loop.srv.core
+	c.req.BodyRead = false
 	if !c.req.BeginWaits() {
 		if op, res := core.Begin(&c.req); op == nil {
 			c.answer(res) // it needs no body to be refused
@@ -93,6 +94,7 @@ func (c *conn) drop(j *job) {
 // forget takes the connection out of its loop.
 func (c *conn) forget() {
 	c.state = closed
+	c.unreserve()
 	c.loop.timers.remove(c)
 	delete(c.loop.conns, int32(c.fd))
 	c.in, c.out, c.head, c.op = nil, nil, nil, nil

@@ -46,6 +46,8 @@ type conn struct {
 	job      *job
 	deadline int64 // Unix nanoseconds; 0: none
 	timer    timer
+	reserved int64 // of the core's room for bodies
+	pace     protocol.BodyPace
 	ended    func() // the connection has left the fast path
 }
 
@@ -133,12 +135,10 @@ func (c *conn) endOfInput() {
 // request handles the request at the beginning of b, if it is complete, and
 // keeps what follows. kept says that b is c.in.
 func (c *conn) request(b []byte, kept bool) bool {
-	all := b
-	b = c.skipBlank(b)
 	n := headEnd(b)
 	if n == 0 {
-		if len(b) > maxHead || !c.tooFew(all) && !mayBePlain(b) {
-			c.handOver(all)
+		if len(b) > maxHead || !c.tooFew(b) && !mayBePlain(b) {
+			c.handOver(b)
 			return c.state != closed
 		}
 		if !c.begun {
@@ -148,19 +148,19 @@ func (c *conn) request(b []byte, kept bool) bool {
 		return false
 	}
 	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody {
-		c.handOver(all)
+		c.handOver(b)
 		return c.state != closed
 	}
 	end := n + int(c.head.contentLength)
 	if len(b) < end {
-		c.expect(c.loop.srv.opts.StallTimeout)
-		return false
+		return c.awaitBody(int64(len(b)))
 	}
 	rest := b[end:]
 	if !kept && len(rest) > 0 {
 		c.keep(rest)
 	}
 	c.begin(b[n:end:end])
+	c.unreserve()
 	if kept && c.state != closed {
 		c.in = append(c.in[:0], rest...)
 		if len(c.in) == 0 {
@@ -174,8 +174,9 @@ func (c *conn) request(b []byte, kept bool) bool {
 // looks for another request.
 func (c *conn) tooFew(b []byte) bool { return c.req.Method != "" && len(b) < 4 }
 
-// skipBlank does as net/http: it leaves out blank lines after a POST, up to four
-// bytes, because old clients send one behind the body.
+// skipBlank does what net/http would have done with a connection of its own: it
+// leaves out blank lines after a POST, up to four bytes, because old clients send
+// one behind the body.
 func (c *conn) skipBlank(b []byte) []byte {
 	if !c.afterPost {
 		return b
@@ -185,6 +186,35 @@ func (c *conn) skipBlank(b []byte) []byte {
 		i++
 	}
 	return b[i:]
+}
+
+// awaitBody makes ready for the rest of a body, of which some has come. It reports
+// whether the request is over with that: there is no room for the body, or it
+// comes too slowly.
+func (c *conn) awaitBody(come int64) bool {
+	core, length := c.loop.srv.core, c.head.contentLength
+	if c.reserved == 0 {
+		if !core.Reserve(0, length) {
+			c.in, c.closes = nil, true
+			c.answer(core.Refuse(&c.req, core.Busy()))
+			return true
+		}
+		c.reserved = length
+	}
+	if !c.pace.Keeps(c.loop.now, come) {
+		c.stalled()
+		return true
+	}
+	c.expect(c.loop.srv.opts.StallTimeout)
+	return false
+}
+
+// unreserve gives the room of a body back.
+func (c *conn) unreserve() {
+	if c.reserved > 0 {
+		c.loop.srv.core.Release(c.reserved)
+		c.reserved, c.pace = 0, protocol.BodyPace{}
+	}
 }
 
 // parse reads a head. One that is the same as the last one, which is the usual
@@ -203,13 +233,14 @@ func (c *conn) parse(b []byte) bool {
 	}
 	c.head = h
 	c.req = protocol.Request{Method: h.method, Path: h.path, Query: h.query, Host: h.host, Header: h,
-		ContentLength: h.contentLength}
+		ContentLength: h.contentLength, BodyRead: true}
 	return true
 }
 
 // begin starts the request. The body is only good during the call.
 func (c *conn) begin(body []byte) {
 	c.deadline, c.begun, c.afterPost = 0, false, c.req.Method == "POST"
+	c.req.BodyRead = true
 	if c.req.BeginWaits() {
 		c.work(&job{begin: true, body: append([]byte(nil), body...)})
 		return

@@ -118,6 +118,29 @@ func TestOddShapesAreAnsweredAlike(t *testing.T) {
 	}
 }
 
+// Plain requests stay on the fast path, the others do not.
+func TestWhoServes(t *testing.T) {
+	serves := func(raw string) (fast bool) {
+		s := start(t, config{})
+		defer s.stopNow()
+		s.converse(t, talk{raw: raw, methods: methodsOf(raw), half: true})
+		return s.slow.most == 0
+	}
+	for _, h := range append(plainHeads, pipeline(putA, strings.Repeat(postA+getA+headA, 20), delA), pipeline(putA, largePost(256<<10))) {
+		if h += strings.Repeat("x", 3*strings.Count(h, "003")); strings.Contains(h, "length:3") {
+			h += "xyz"
+		}
+		if !serves(h) {
+			t.Errorf("net/http gets %.100q", h)
+		}
+	}
+	for _, h := range append(oddHeads, pipeline(putA, largePost(256<<10+1)), long(64<<10), pipeline(putA, postA, "\r\n", getA)) {
+		if serves(h) {
+			t.Errorf("the fast path keeps %.100q", h)
+		}
+	}
+}
+
 // The bytes that are no HTTP/1.1 reach who understands them untouched.
 func TestTLSAndHTTP2BehindTheFastPath(t *testing.T) {
 	core, err := protocol.New(&fakestore.Store{}, nil)

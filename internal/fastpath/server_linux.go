@@ -42,6 +42,7 @@ const settleTime = 2 * time.Second
 // New starts the event loops. Supported says whether there are any on this system.
 func New(core *protocol.Core, o *Options) (*Server, error) {
 	s := &Server{core: core, opts: o.withDefaults(), done: make(chan struct{})}
+	s.opts.Logger = protocol.LimitLog(s.opts.Logger)
 	s.readers = make(chan struct{}, s.opts.Workers)
 	s.senders = make(chan struct{}, s.opts.Senders)
 	s.writers = make(chan struct{}, s.opts.Workers)

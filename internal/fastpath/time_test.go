@@ -124,27 +124,6 @@ func TestPipeliningWithoutReading(t *testing.T) {
 	})
 }
 
-// One client that never stops asking leaves room for the others.
-func TestTurns(t *testing.T) {
-	s := start(t, config{fast: fastpath.Options{Loops: 1}})
-	greedy := s.dial()
-	many := strings.Repeat("HEAD "+root+"none HTTP/1.1\r\nHost: x\r\n\r\n", 5000)
-	go func() {
-		for {
-			if _, err := io.WriteString(greedy, many); err != nil {
-				return
-			}
-		}
-	}()
-	go io.Copy(io.Discard, greedy.TCPConn)
-	c := s.dial()
-	for range 50 {
-		c.get("none").answer("GET", 404)
-	}
-	greedy.Close()
-	s.open.wait(t, 1)
-}
-
 // B11: a quiet SSE answer is not silent, and ends by itself.
 func TestKeepAliveComments(t *testing.T) {
 	both(t, func(t *testing.T, cfg config) {
