@@ -12,7 +12,7 @@ func (c *conn) timeout() {
 	switch {
 	case c.state == closed || c.deadline == 0:
 		return
-	case c.deadline > c.loop.now.UnixNano():
+	case c.deadline > c.loop.nanos(c.loop.now):
 		c.loop.timers.set(c, c.deadline)
 		return
 	case c.state == live && len(c.out) == 0:

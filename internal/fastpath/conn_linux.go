@@ -44,7 +44,7 @@ type conn struct {
 	op       *protocol.Op
 	feed     *protocol.Feed
 	job      *job
-	deadline int64 // Unix nanoseconds; 0: none
+	deadline int64 // see loop.nanos; 0: none
 	timer    timer
 	reserved int64 // of the core's room for bodies
 	pace     protocol.BodyPace
@@ -416,6 +416,6 @@ func (c *conn) flush() {
 func (c *conn) expect(d time.Duration) { c.until(c.loop.now.Add(d)) }
 
 func (c *conn) until(t time.Time) {
-	c.deadline = t.UnixNano()
+	c.deadline = c.loop.nanos(t)
 	c.loop.timers.set(c, c.deadline)
 }

@@ -25,6 +25,7 @@ type loop struct {
 	date   []byte
 	dateAt int64 // second that date tells
 	now    time.Time
+	base   time.Time // what deadlines count from, on the clock that nobody sets
 
 	inbox inbox
 }
@@ -68,7 +69,7 @@ func newLoop(srv *Server) (*loop, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create eventfd: %w", err), unix.Close(epfd))
 	}
-	l := &loop{srv: srv, epfd: epfd, wakefd: wakefd, conns: map[int32]*conn{}, rbuf: make([]byte, rbufSize)}
+	l := &loop{srv: srv, epfd: epfd, wakefd: wakefd, conns: map[int32]*conn{}, rbuf: make([]byte, rbufSize), base: time.Now()}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wakefd)}
 	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, wakefd, &ev); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch eventfd: %w", err), l.closeFiles())
@@ -135,7 +136,7 @@ func (l *loop) wait(events []unix.EpollEvent) (int, error) {
 	l.inbox.sleeping.Store(true)
 	timeout := -1
 	if at, ok := l.timers.next(); ok {
-		timeout = int(max(0, min((at-time.Now().UnixNano()+int64(time.Millisecond)-1)/int64(time.Millisecond), 60_000)))
+		timeout = int(max(0, min((at-l.nanos(time.Now())+int64(time.Millisecond)-1)/int64(time.Millisecond), 60_000)))
 	}
 	l.inbox.mu.Lock()
 	if len(l.inbox.list) > 0 {
@@ -193,7 +194,7 @@ func (l *loop) messages(spare []message) []message {
 
 // expire looks at the connections whose time has come.
 func (l *loop) expire() {
-	at := l.now.UnixNano()
+	at := l.nanos(l.now)
 	for c := l.timers.due(at); c != nil; c = l.timers.due(at) {
 		l.guard(c, c.timeout)
 	}
@@ -209,6 +210,9 @@ func (l *loop) all(w what) {
 		}
 	}
 }
+
+// nanos is a time as deadlines are kept; never 0.
+func (l *loop) nanos(t time.Time) int64 { return max(int64(t.Sub(l.base)), 1) }
 
 // guard keeps a panic in one request from taking the process down.
 func (l *loop) guard(c *conn, do func()) {
