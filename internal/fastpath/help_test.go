@@ -228,6 +228,13 @@ func (g *gauge) add(delta int64) {
 	g.change = make(chan struct{})
 }
 
+// highest is the most there ever was.
+func (g *gauge) highest() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.most
+}
+
 func (g *gauge) wait(t testing.TB, want int64) {
 	t.Helper()
 	deadline := time.After(patience)
