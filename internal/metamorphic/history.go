@@ -33,6 +33,7 @@ type History struct {
 	recent map[stream.Path]*stream.Create
 	trace  []string
 	step   int
+	opened int64 // time of the last start after a crash
 	stats  Stats
 }
 
@@ -160,9 +161,7 @@ func (h *History) apply(cmd stream.Command) error {
 	if cmd == nil {
 		return nil
 	}
-	if err := h.resolve(cmd); err != nil {
-		return err
-	}
+	h.calm(h.model)
 	at := h.now()
 	res, err := dstest.Apply(h.target, cmd)
 	if h.cut != nil && h.cut.fired() {
@@ -226,41 +225,15 @@ func (h *History) wakes(cmd stream.Command, res stream.Result) error {
 	return nil
 }
 
-// resolve asks the target about streams that may have expired or not, so that
-// the model knows.
-func (h *History) resolve(cmd stream.Command) error {
-	var paths []stream.Path
-	switch c := cmd.(type) {
-	case *stream.Append:
-		paths = []stream.Path{c.Path}
-	case *stream.Delete:
-		paths = []stream.Path{c.Path}
-	case *stream.Create:
-		paths = []stream.Path{c.Path}
-		if c.Fork != nil {
-			paths = append(paths, c.Fork.SourcePath)
-		}
-	}
-	h.calm(h.model, paths...)
-	return nil
-}
-
 // sweepLag is how long after a deadline a store may take to notice that a
 // source has lost its last fork.
 const sweepLag = 1100 * time.Millisecond
 
 // calm waits until the target has had time to end what is over: a source whose
 // forks have expired is free only then.
-func (h *History) calm(m *model, paths ...stream.Path) {
-	for again := true; again; {
-		again = false
-		h.probe(m)
-		for _, p := range paths {
-			if at, ok := m.freed[p]; ok && at+int64(sweepLag) > h.now() {
-				h.pause(time.Duration(at + int64(sweepLag) - h.now()))
-				again = true
-			}
-		}
+func (h *History) calm(m *model) {
+	for h.probe(m); m.eased+int64(sweepLag) > h.now(); h.probe(m) {
+		h.pause(time.Duration(m.eased + int64(sweepLag) - h.now()))
 	}
 }
 
@@ -313,7 +286,7 @@ func compareResult(res stream.Result, err error, want stream.Result, refusal *st
 // read reads a random stretch.
 func (h *History) read() error {
 	p := h.path()
-	h.calm(h.model, p)
+	h.calm(h.model)
 	touch := h.rng.IntN(3) > 0
 	snap, err := h.target.Stat(p, touch)
 	h.Settle() // a renewal may be on its way to the disk
@@ -356,7 +329,7 @@ func (h *History) read() error {
 
 func (h *History) startWatch() error {
 	p := h.path()
-	h.calm(h.model, p)
+	h.calm(h.model)
 	e, want := h.model.stat(p, h.now())
 	snap, err := h.target.Stat(p, false)
 	if (want == nil) != (err == nil) {

@@ -91,9 +91,13 @@ func TestCrowds(t *testing.T) {
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				o := metamorphic.RandomOptions(seed)
+				if seed%3 == 0 {
+					o.MaxQueued = 8 << 10 // many are told to come back later
+				}
 				crowd := &metamorphic.Crowd{
 					Seed:   seed,
-					Open:   metamorphic.Engine(dstest.Dir, metamorphic.RandomOptions(seed)),
+					Open:   metamorphic.Engine(dstest.Dir, o),
 					Check:  metamorphic.CheckStore(dstest.Dir),
 					Settle: synctest.Wait,
 				}

@@ -31,21 +31,20 @@ type model struct {
 	same  stream.SameType
 	ended map[stream.ID]bool // streams that were deleted for good
 
-	// freed says when a stream that had forks came to its end by a lifetime, its
-	// own or a fork's, or lost a fork so.
-	freed map[stream.Path]int64
+	// eased is when a lifetime last changed something between streams: the end
+	// of a source or of a fork.
+	eased int64
 }
 
 func newModel(same stream.SameType) *model {
-	return &model{at: map[stream.Path]*entry{}, same: same, ended: map[stream.ID]bool{},
-		freed: map[stream.Path]int64{}}
+	return &model{at: map[stream.Path]*entry{}, same: same, ended: map[stream.ID]bool{}}
 }
 
 // clone copies everything that apply can change.
 func (m *model) clone() *model {
 	out := newModel(m.same)
 	maps.Copy(out.ended, m.ended)
-	maps.Copy(out.freed, m.freed)
+	out.eased = m.eased
 	copies := map[*entry]*entry{}
 	var dup func(e *entry) *entry
 	dup = func(e *entry) *entry {
@@ -128,11 +127,11 @@ func (m *model) end(e *entry, now int64, expire bool) {
 	e.state.Fold(&r)
 	e.state.TouchedAt = touched
 	e.watchers = 0
+	if expire && (e.forked || e.source != nil) {
+		m.eased = now
+	}
 	for !r.Soft {
 		m.ended[e.state.ID] = true
-		if expire && e.forked {
-			m.freed[e.state.Path] = now
-		}
 		if m.at[e.state.Path] == e {
 			delete(m.at, e.state.Path)
 		}
@@ -141,9 +140,6 @@ func (m *model) end(e *entry, now int64, expire bool) {
 			return
 		}
 		src.state.DropFork()
-		if expire {
-			m.freed[src.state.Path] = now
-		}
 		if !src.state.Deleted || src.state.Forks > 0 {
 			return
 		}

@@ -19,7 +19,7 @@ func RandomOptions(seed uint64) store.Options {
 		SegmentSize:   pick(4<<10, 8<<10, 16<<10, 64<<10),
 		TailMemory:    pick(1<<10, 16<<10, 256<<10, 8<<20),
 		CacheSize:     1 << 20,
-		MaxQueued:     pick(8<<10, 1<<20, 64<<20),
+		MaxQueued:     pick(1<<20, 64<<20),
 		FlushInterval: time.Duration(pick(5, 50, 1000, 30_000)) * time.Millisecond,
 		IdleAfter:     time.Duration(pick(80, 400, 2000, 60_000)) * time.Millisecond,
 	}
