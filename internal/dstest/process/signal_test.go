@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,10 @@ import (
 
 // A hang-up, even one that comes twice, ends the server as SIGTERM does.
 func TestHangUp(t *testing.T) {
+	// Where this test runs under nohup, the server would inherit that.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
 	s, c := startInMemory(t, "--shutdown-grace", "2s")
 	stalled(t, s)
 	inside(t, c)
