@@ -188,35 +188,6 @@ func (c *conn) skipBlank(b []byte) []byte {
 	return b[i:]
 }
 
-// awaitBody makes ready for the rest of a body, of which some has come. It reports
-// whether the request is over with that: there is no room for the body, or it
-// comes too slowly.
-func (c *conn) awaitBody(come int64) bool {
-	core, length := c.loop.srv.core, c.head.contentLength
-	if c.reserved == 0 {
-		if !core.Reserve(0, length) {
-			c.in, c.closes = nil, true
-			c.answer(core.Refuse(&c.req, core.Busy()))
-			return true
-		}
-		c.reserved = length
-	}
-	if !c.pace.Keeps(c.loop.now, come) {
-		c.stalled()
-		return true
-	}
-	c.expect(c.loop.srv.opts.StallTimeout)
-	return false
-}
-
-// unreserve gives the room of a body back.
-func (c *conn) unreserve() {
-	if c.reserved > 0 {
-		c.loop.srv.core.Release(c.reserved)
-		c.reserved, c.pace = 0, protocol.BodyPace{}
-	}
-}
-
 // parse reads a head. One that is the same as the last one, which is the usual
 // case for a writer, is not read again.
 func (c *conn) parse(b []byte) bool {

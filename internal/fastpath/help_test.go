@@ -174,6 +174,9 @@ func (s *server) stop(served chan error) {
 	s.open.wait(s.t, 0)
 	s.slow.wait(s.t, 0)
 	s.watches.wait(s.t, 0)
+	if n := s.core.Inflight(); n != 0 {
+		s.t.Errorf("%d bytes are still reserved for bodies", n)
+	}
 	s.reads.wait(s.t, 0)
 	if alive.Add(-1) == 0 {
 		noGoroutines(s.t)
