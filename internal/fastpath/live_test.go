@@ -165,6 +165,27 @@ func TestOneStuckReader(t *testing.T) {
 	s.watches.wait(t, 1)
 }
 
+// A reader that stood still for a while gets all that came meanwhile, without
+// anything more happening to the stream.
+func TestSlowReaderCatchesUp(t *testing.T) {
+	both(t, func(t *testing.T, cfg config) {
+		cfg.store = openEngine(t, nil)
+		cfg.protocol = protocol.Options{KeepAlive: time.Hour, SSEMaxAge: time.Hour}
+		cfg.fast.StallTimeout = time.Hour
+		s := start(t, cfg)
+		s.do(201, "PUT", "a", "", text)
+		_, body := s.sse("a?offset=-1&live=sse", "upToDate")
+		big := strings.Repeat("x", 200<<10)
+		writer := s.dial()
+		for i := range 100 {
+			writer.post("a", fmt.Sprintf("\nmark %d!%s", i, big)).answer("POST", 204)
+		}
+		for i := range 100 {
+			waitFor(t, body, fmt.Sprintf("mark %d!", i))
+		}
+	})
+}
+
 // B99: live reads end at once when the server drains, a write in flight is
 // answered, and idle connections close.
 func TestDrain(t *testing.T) {
