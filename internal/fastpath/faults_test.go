@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,10 +189,11 @@ func (nobody) Complete(stream.Result, error) {}
 // One client that has sent very much leaves room for the others.
 func TestTurns(t *testing.T) {
 	var g *gated
-	var asked []string
+	var r *recorder
 	s := start(t, config{fast: fastpath.Options{Loops: 1}, wrap: func(f *fakestore.Store) protocol.Store {
 		g = newGated(f)
-		return &recorder{gated: g, asked: &asked}
+		r = &recorder{gated: g}
+		return r
 	}})
 	greedy, other := s.dial(), s.dial()
 	s.dial().get("loop") // which the loop itself looks at, and waits
@@ -203,7 +205,7 @@ func TestTurns(t *testing.T) {
 		greedy.answer("HEAD", 404)
 	}
 	other.answer("GET", 404)
-	if at := slices.Index(asked, "other"); at < 0 || at > 200 {
+	if at := r.index("other"); at < 0 || at > 200 {
 		t.Errorf("the other one came after %d requests", at)
 	}
 }
@@ -211,7 +213,15 @@ func TestTurns(t *testing.T) {
 // recorder notes which streams are asked for, and stops the loop at "loop".
 type recorder struct {
 	*gated
-	asked *[]string
+	mu    sync.Mutex
+	asked []string
+}
+
+// index is how many streams were asked for before the first time this one was.
+func (r *recorder) index(path string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Index(r.asked, path)
 }
 
 func (r *recorder) Stat(path stream.Path, touch bool) (stream.Snapshot, error) {
@@ -219,7 +229,9 @@ func (r *recorder) Stat(path stream.Path, touch bool) (stream.Snapshot, error) {
 		r.arrived <- struct{}{}
 		<-r.let
 	}
-	*r.asked = append(*r.asked, string(path))
+	r.mu.Lock()
+	r.asked = append(r.asked, string(path))
+	r.mu.Unlock()
 	return r.gated.Stat(path, touch)
 }
 
