@@ -84,7 +84,8 @@ func slack(l stream.Lifetime) int64 {
 		return 0
 	}
 	tenth := int64(min(window, stream.MaxTTL/uint64(time.Second))) * int64(time.Second/10)
-	return max(tenth, int64(100*time.Millisecond))
+	const step = 20 * time.Millisecond // of a sweeper that renews what is watched
+	return max(tenth, int64(100*time.Millisecond)) + int64(step)
 }
 
 // used notes a use at now; durable says that it is in a record.
