@@ -50,6 +50,10 @@ func sseHeaders(c *client) {
 	}
 }
 
+// heldUp is far below the time after which a stuck reader is dropped, which is what
+// others would wait for, and far above what a busy machine needs.
+const heldUp = 10 * time.Second
+
 func sseStuck(c *client) {
 	p := c.create("stuck", octet, "")
 	stuck := c.dial()
@@ -71,11 +75,11 @@ func sseStuck(c *client) {
 			got += len(unbase64(e.data))
 			slowest = max(slowest, e.at.Sub(acknowledged))
 		}
-		if took := time.Since(sent); took > 5*time.Second {
+		if took := time.Since(sent); took > heldUp {
 			c.Fatalf("with a stuck reader beside it an event took %s", took)
 		}
 	}
-	if slowest > 2*time.Second {
+	if slowest > heldUp {
 		c.Errorf("the slowest event came %s after its answer", slowest)
 	}
 	c.get(p, fromNow).is(200)
