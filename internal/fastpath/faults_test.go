@@ -280,11 +280,17 @@ func TestClientGoesWhileAWorkerIsBusy(t *testing.T) {
 
 // Cutting does not wait for a worker, nor for a client that takes nothing.
 func TestShutdownCuts(t *testing.T) {
+	for name, query := range map[string]string{"read": "", "long-poll": "?offset=-1&live=long-poll", "SSE": "?offset=-1&live=sse"} {
+		t.Run(name, func(t *testing.T) { shutdownCuts(t, query) })
+	}
+}
+
+func shutdownCuts(t *testing.T, query string) {
 	s, g := startGated(t, config{protocol: protocol.Options{PageSize: 1 << 30, MaxBody: 1 << 30}, fast: fastpath.Options{StallTimeout: time.Hour}})
 	s.stuck("big", 24<<20)
 	s.do(201, "PUT", "cold", strings.Repeat("x", 300_000), text)
 	g.armed.Store(0)
-	busy := s.dial().get("cold?offset=-1&live=long-poll")
+	busy := s.dial().get("cold" + query)
 	<-g.arrived
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -388,7 +388,7 @@ func waitFor(t testing.TB, r *bufio.Reader, want string) string {
 		line, err := r.ReadString('\n')
 		seen.WriteString(line)
 		if err != nil {
-			t.Fatalf("%v after %q", err, seen.String())
+			t.Fatalf("%v, no %q after %q", err, want, seen.String()[max(0, seen.Len()-2000):])
 		}
 	}
 	return seen.String()
