@@ -33,6 +33,7 @@ type History struct {
 	recent map[stream.Path]*stream.Create
 	trace  []string
 	step   int
+	start  int64
 	opened int64 // time of the last start after a crash
 	stats  Stats
 }
@@ -68,6 +69,7 @@ func (h *History) Run() (Stats, error) {
 		h.Same = func(a, b string) bool { return a == b }
 	}
 	h.rng = rand.New(rand.NewPCG(h.Seed, 0))
+	h.start = h.now()
 	h.disk = dstest.NewDisk()
 	h.model = newModel(h.Same)
 	h.recent = map[stream.Path]*stream.Create{}
@@ -120,7 +122,8 @@ func (h *History) run() (err error) {
 }
 
 func (h *History) note(format string, args ...any) {
-	h.trace = append(h.trace, fmt.Sprintf("%4d ", h.step)+fmt.Sprintf(format, args...))
+	at := time.Duration(h.now() - h.start).Round(time.Microsecond)
+	h.trace = append(h.trace, fmt.Sprintf("%4d %9s ", h.step, at)+fmt.Sprintf(format, args...))
 }
 
 func (h *History) now() int64 { return time.Now().UnixNano() }

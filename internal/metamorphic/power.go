@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"durablestreams/internal/dstest"
 	"durablestreams/stream"
@@ -19,6 +20,7 @@ type powerCut struct {
 	loss  dstest.Loss
 	left  atomic.Int64
 	taken atomic.Bool
+	at    int64 // when it was taken
 	after *dstest.Disk
 }
 
@@ -28,6 +30,7 @@ func arm(disk *dstest.Disk, rng *rand.Rand, loss dstest.Loss, changes int) *powe
 	p.left.Store(int64(changes))
 	disk.OnOp(func(op dstest.Op) error {
 		if op.Changes() && p.left.Add(-1) == -1 {
+			p.at = time.Now().UnixNano()
 			p.taken.Store(true) // first: what is acknowledged during the picture is unknown
 			p.after = disk.Crash(p.rng, p.loss)
 		}
@@ -82,6 +85,10 @@ func (h *History) afterCut(unknown stream.Command) error {
 	h.cut = nil
 	cut.disk.OnOp(nil)
 	h.stats.MidCrashes++
+	h.dropWatches()
+	for _, e := range h.model.at {
+		e.sure = min(e.sure, cut.at-slack(e.state.Lifetime)) // what was watched was renewed in vain since
+	}
 	return h.reopen(cut.after, unknown)
 }
 
@@ -168,6 +175,9 @@ func (h *History) restart() error {
 		h.disk.OnOp(nil)
 		h.stats.MidCrashes++
 		h.disk = cut.after
+		for _, e := range h.model.at {
+			e.sure = min(e.sure, cut.at-slack(e.state.Lifetime))
+		}
 	} else if cut == nil {
 		if err := h.check(); err != nil {
 			return err
