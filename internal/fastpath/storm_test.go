@@ -156,6 +156,43 @@ func descriptors(t testing.TB) int {
 	return n
 }
 
+// After its end a server touches nothing: the numbers of its descriptors may be
+// somebody else's by then. What still comes is net/http's.
+func TestAfterShutdown(t *testing.T) {
+	s := start(t, config{fast: fastpath.Options{Loops: 3}})
+	s.do(201, "PUT", "a", "", text)
+	if err := s.fast.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File
+	for range 50 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	if err := s.fast.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if _, err := f.Stat(); err != nil {
+			t.Errorf("another's file is closed: %v", err)
+		}
+	}
+	before := descriptors(t)
+	for range 10 {
+		c := s.dialFor(t)
+		c.get("a").answer("GET", 200)
+		c.Close()
+	}
+	s.slow.wait(t, 0)
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
 // Many writers and one worker: everybody gets an answer.
 func TestOneWorkerUnderLoad(t *testing.T) {
 	s := start(t, config{store: openEngine(t, nil), fast: fastpath.Options{Loops: 2, Workers: 1}})
