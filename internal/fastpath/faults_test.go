@@ -244,13 +244,16 @@ func TestLoopsDoNotWaitForTheDisk(t *testing.T) {
 		"fork": "PUT " + root + "f HTTP/1.1\r\nHost: x\r\nStream-Forked-From: " + root + "cold\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, g := startGated(t, config{fast: fastpath.Options{Loops: 1}})
+			s, g := startGated(t, config{fast: fastpath.Options{Loops: 1, Workers: 1}})
 			other := s.dial()
 			s.do(201, "PUT", "cold", "x", text)
 			g.armed.Store(0)
 			c := s.dial().send("%s", request)
 			<-g.arrived
 			other.get("none").answer("GET", 404)
+			if strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "HEAD") {
+				other.put("meanwhile").answer("PUT", 201) // readers do not keep writers out
+			}
 			g.let <- struct{}{}
 			method, _, _ := strings.Cut(request, " ")
 			c.answer(method, map[string]int{"GET": 200, "HEAD": 200, "PUT": 201, "POST": 204}[method])

@@ -3,6 +3,7 @@
 package fastpath_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -139,6 +140,38 @@ func TestWhoServes(t *testing.T) {
 			t.Errorf("the fast path keeps %.100q", h)
 		}
 	}
+}
+
+// What becomes of a connection that was handed over is nothing to the one that
+// has its descriptor's number now.
+func TestHandedOverConnectionsAreForgotten(t *testing.T) {
+	s := start(t, config{fast: fastpath.Options{Loops: 1}})
+	s.do(201, "PUT", "a", "", text)
+	odd := s.dial().send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	odd.answer("OPTIONS", 204)
+	var bodies []*bufio.Reader
+	for range 20 {
+		_, body := s.sse("a?offset=-1&live=sse", "upToDate")
+		bodies = append(bodies, body)
+	}
+	odd.SetLinger(0)
+	odd.Close()
+	s.slow.wait(t, 0)
+	s.do(204, "POST", "a", "all", text)
+	for _, body := range bodies {
+		waitFor(t, body, "data:all")
+	}
+}
+
+// When net/http has ended, what would be handed over to it is closed.
+func TestHandOverToNobody(t *testing.T) {
+	s := start(t, config{})
+	c := s.dial().get("none")
+	c.answer("GET", 404)
+	if err := s.http.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n").closed()
 }
 
 // The bytes that are no HTTP/1.1 reach who understands them untouched.

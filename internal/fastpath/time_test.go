@@ -47,8 +47,9 @@ func TestHeadsHaveATimeLimit(t *testing.T) {
 		s := start(t, cfg)
 		const head = "GET " + root + "a HTTP/1.1\r\nHost: x\r\n\r\n"
 		c := s.dial()
-		c.send("%s", head).answer("GET", 404) // the limit is each request's own
-		go c.drip(head, 40*time.Millisecond)  // takes four times the limit
+		c.send("%s", head).answer("GET", 404)        // the limit is each request's own
+		<-time.After(cfg.fast.HeaderTimeout * 3 / 2) // and begins with its first byte
+		go c.drip(head, 40*time.Millisecond)         // takes four times the limit
 		c.cutOff()
 		s.dial().send("GET / HTTP/1.1\r\n").cutOff()
 		s.dial().closed()
