@@ -3,13 +3,13 @@
 package fastpath_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -145,22 +145,27 @@ func TestWhoServes(t *testing.T) {
 // What becomes of a connection that was handed over is nothing to the one that
 // has its descriptor's number now.
 func TestHandedOverConnectionsAreForgotten(t *testing.T) {
-	s := start(t, config{fast: fastpath.Options{Loops: 1}})
+	var low [2]*os.File // numbers for the next client and the next accept
+	for i := range low {
+		var err error
+		if low[i], err = os.Open(os.DevNull); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, g := startGated(t, config{fast: fastpath.Options{Loops: 1}})
 	s.do(201, "PUT", "a", "", text)
-	odd := s.dial().send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
-	odd.answer("OPTIONS", 204)
-	var bodies []*bufio.Reader
-	for range 20 {
-		_, body := s.sse("a?offset=-1&live=sse", "upToDate")
-		bodies = append(bodies, body)
+	s.do(201, "PUT", "cold", "", text)
+	g.armed.Store(0)
+	odd := s.dial().send("GET %scold HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", root)
+	<-g.arrived // net/http has it
+	for _, f := range low {
+		f.Close()
 	}
-	odd.SetLinger(0)
-	odd.Close()
-	s.slow.wait(t, 0)
+	_, body := s.sse("a?offset=-1&live=sse", "upToDate")
+	odd.CloseWrite()
 	s.do(204, "POST", "a", "all", text)
-	for _, body := range bodies {
-		waitFor(t, body, "data:all")
-	}
+	waitFor(t, body, "data:all")
+	g.let <- struct{}{}
 }
 
 // When net/http has ended, what would be handed over to it is closed.
