@@ -26,7 +26,8 @@ var layers = map[string]layer{
 	"stream": {
 		why: "the rules about a stream's state are pure: no bytes on a wire, no disk, no HTTP"},
 	"internal/glob": {
-		why: "it matches names and knows nothing else"},
+		inside: []string{"stream"},
+		why:    "it matches stream paths and knows nothing else"},
 	"internal/wire": {
 		inside: []string{"stream"}, outside: []string{goJSON},
 		why: "it turns bytes into values for server and client alike, so it depends on neither"},
