@@ -141,6 +141,18 @@ func (e *Engine) Uncork() {
 	}
 }
 
+// awaitUncork waits while somebody is about to add more, once: two who cork in
+// turns do not keep everybody waiting.
+func (o *openBatch) awaitUncork(stopped <-chan struct{}) {
+	if o.corks.Load() == 0 {
+		return
+	}
+	select {
+	case <-o.ready:
+	case <-stopped:
+	}
+}
+
 // fold applies the record to the decided states.
 func (o *op) fold() {
 	o.live.fold(o.rec, o.lsn)
@@ -192,6 +204,7 @@ func (e *Engine) runCommitter() {
 	for {
 		select {
 		case <-e.open.ready:
+			e.open.awaitUncork(e.stopped)
 		case <-e.stopped:
 			for b, _ := e.open.take(true); b != nil; b, _ = e.open.take(true) {
 				e.writeBatch(b)

@@ -74,6 +74,9 @@ func (c *benchCommand) Run(ctx context.Context, env *Env) error {
 	if err := opts.Validate(); err != nil {
 		return usageError{err}
 	}
+	if c.Scenario == "null" {
+		makeRoomForLoops(0) // as ds serve does
+	}
 	_, err := bench.Run(ctx, opts, env.Stdout)
 	return err
 }

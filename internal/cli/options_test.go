@@ -12,14 +12,14 @@ import (
 
 // everyFlag sets each flag to something else than its default.
 var everyFlag = []string{
-	"--base-path=/b", "--public-url=https://p.example", "--cors-origins=https://a.example,https://b.example", "--no-fast-path",
+	"--base-path=/b", "--public-url=https://p.example", "--cors-origins=https://a.example,https://b.example", "--no-fast-path", "--event-loops=3",
 	"--in-memory", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
 	"--max-body=4MB", "--max-inflight=9MB", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
 	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s",
 }
 
 var everyOption = durablestreams.Options{
-	BasePath: "/b", PublicURL: "https://p.example", AllowedOrigins: []string{"https://a.example", "https://b.example"}, NoFastPath: true,
+	BasePath: "/b", PublicURL: "https://p.example", AllowedOrigins: []string{"https://a.example", "https://b.example"}, NoFastPath: true, EventLoops: 3,
 	InMemory: true, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
 	MaxBody: 4e6, MaxInflight: 9e6, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
 	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second,

