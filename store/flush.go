@@ -28,6 +28,10 @@ type flusher struct {
 	// deleted lists the streams whose space the archive has not given back yet,
 	// as far as they are worth it; flusher only.
 	deleted []stream.ID
+
+	// Buffers that serve again; flusher only.
+	rows, chunk []byte
+	pieces      [][]byte
 }
 
 func (f *flusher) init() {
@@ -78,12 +82,17 @@ func (f *flusher) wait(done func() bool) {
 	}
 }
 
-// written accounts for a published batch and asks for a flush when a segment's
-// worth has gathered or the tails have used up their memory. When the flusher
-// cannot keep up, it holds the committer back.
+// flushSegments is how many segments' worth of records a flush waits for. What it
+// costs is counted in streams, so fewer flushes are cheaper; what they leave to a
+// recovery is what more would cost.
+const flushSegments = 2
+
+// written accounts for a published batch and asks for a flush when enough has
+// gathered or the tails have used up their memory. When the flusher cannot keep
+// up, it holds the committer back.
 func (e *Engine) written(n int64) {
 	e.flush.progress()
-	if e.flush.pending.Add(n) >= e.opts.SegmentSize || e.flush.tails.Load() >= e.opts.TailMemory {
+	if e.flush.pending.Add(n) >= flushSegments*e.opts.SegmentSize || e.flush.tails.Load() >= e.opts.TailMemory {
 		e.flush.kick()
 	}
 	if e.journal.Room() < e.opts.SegmentSize*3/4 {
@@ -208,7 +217,6 @@ type flushing struct {
 	end       uint64 // tail that row tells
 	size      int    // bytes of the tail, about
 	indexed   int64
-	pieces    [][]byte
 }
 
 // flushSome moves the first streams of the list, about flushGroup bytes, and
@@ -216,6 +224,7 @@ type flushing struct {
 func (e *Engine) flushSome(list []*live) (n int, err error) {
 	var group []flushing
 	var need uint64
+	e.flush.rows = e.flush.rows[:0]
 	for size := 0; n < len(list) && size < flushGroup; n++ {
 		f := e.snapshotForFlush(list[n])
 		need = max(need, f.lsn)
@@ -259,7 +268,9 @@ func (e *Engine) snapshotForFlush(l *live) flushing {
 		return f
 	}
 	f.size = int(l.state.Tail - l.tail.start)
-	f.row = archive.AppendRow(nil, &l.state, l.lsn)
+	n := len(e.flush.rows)
+	e.flush.rows = archive.AppendRow(e.flush.rows, &l.state, l.lsn)
+	f.row = e.flush.rows[n:]
 	f.indexed = archive.IndexedDeadline(&l.state)
 	if l.producersLSN > l.flushedLSN {
 		f.producers = l.state.AppendProducers(nil)
@@ -280,14 +291,19 @@ func (e *Engine) put(w *archive.Batch, f *flushing) {
 		e.flush.reclaimLater(f.meta.ID)
 		return
 	}
-	start := l.tail.start
-	f.pieces = l.tail.read(nil, start, f.end, int(f.end-start))
+	start, named := l.tail.start, l.flushedLSN > 0
+	pieces := l.tail.read(e.flush.pieces[:0], start, f.end, int(f.end-start))
 	l.slot.mu.Unlock()
-	w.PutRow(f.meta, f.row, l.indexed)
+	if !named {
+		w.PutName(f.meta)
+	}
+	w.PutRow(f.meta.ID, f.row, l.indexed)
 	if f.producers != nil {
 		w.PutProducers(f.meta.ID, f.producers)
 	}
-	putChunks(w, f.meta.ID, start, f.pieces)
+	e.flush.putChunks(w, f.meta.ID, start, pieces)
+	clear(pieces)
+	e.flush.pieces = pieces
 }
 
 // archivedOther reports whether the archive has another stream than l under the
@@ -297,8 +313,8 @@ func (s *slot) archivedOther(l *live) bool {
 }
 
 // putChunks writes the pieces as chunks as large as they may be.
-func putChunks(w *archive.Batch, id stream.ID, pos uint64, pieces [][]byte) {
-	var chunk []byte
+func (f *flusher) putChunks(w *archive.Batch, id stream.ID, pos uint64, pieces [][]byte) {
+	chunk := f.chunk[:0]
 	flush := func() {
 		if len(chunk) > 0 {
 			w.PutChunk(id, pos, chunk)
@@ -317,6 +333,7 @@ func putChunks(w *archive.Batch, id stream.ID, pos uint64, pieces [][]byte) {
 		}
 	}
 	flush()
+	f.chunk = chunk
 }
 
 // settle lets go of what the archive has now.

@@ -31,22 +31,26 @@ func (w *Batch) keep(err error) {
 	}
 }
 
-// PutRow writes a state row that AppendRow has encoded, its name and its place
-// in the deadline index; previous is the deadline under which it stood there so
-// far (stream.Never if it did not).
-func (w *Batch) PutRow(m *stream.Meta, row []byte, previous int64) {
-	w.keep(w.b.Set(stateKey(m.ID), row, nil))
+// PutName writes a stream's name, which goes with its first row.
+func (w *Batch) PutName(m *stream.Meta) {
 	w.scratch = binary.BigEndian.AppendUint64(w.scratch[:0], uint64(m.ID))
 	w.keep(w.b.Set(nameKey(m.Path), w.scratch, nil))
+}
+
+// PutRow writes a state row that AppendRow has encoded and its place in the
+// deadline index; previous is the deadline under which it stood there so far
+// (stream.Never if it did not).
+func (w *Batch) PutRow(id stream.ID, row []byte, previous int64) {
+	w.keep(w.b.Set(stateKey(id), row, nil))
 	indexed := int64(binary.BigEndian.Uint64(row[8:]))
 	if previous == indexed {
 		return
 	}
 	if previous != stream.Never {
-		w.keep(w.b.Delete(deadlineKey(previous, m.ID), nil))
+		w.keep(w.b.Delete(deadlineKey(previous, id), nil))
 	}
 	if indexed != stream.Never {
-		w.keep(w.b.Set(deadlineKey(indexed, m.ID), nil, nil))
+		w.keep(w.b.Set(deadlineKey(indexed, id), nil, nil))
 	}
 }
 

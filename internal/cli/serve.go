@@ -39,7 +39,7 @@ type serveCommand struct {
 
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
 	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
-	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file, which is also how much has to be replayed after a crash."`
+	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file; up to three of them have to be replayed after a crash."`
 	TailMemory  size   `group:"storage" placeholder:"128MiB" help:"Recent data kept in memory until they are moved to the archive."`
 	CacheSize   size   `group:"storage" placeholder:"64MiB" help:"Memory for reading the archive."`
 
