@@ -96,3 +96,7 @@ fmt: ## format all Go files
 .PHONY: bench
 bench: ## all benchmarks; BENCH= selects, COUNT= repeats for benchstat
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $$($(GO) list ./... | grep -v '/conformance$$')
+
+.PHONY: bench-compare
+bench-compare: ## ds bench on two commits: BASE=main [HEAD=commit, else the working tree] ARGS="append -c 64"
+	@internal/bench/compare-commits.sh $(or $(BASE),HEAD) $(HEAD) -- $(ARGS)
