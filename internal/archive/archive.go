@@ -100,7 +100,7 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 		// Flushes come one a journal segment, not one a memtable, so a few
 		// unflushed memtables are normal.
 		MemTableStopWritesThreshold: 16,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                256,
 		Logger:                      log,
