@@ -44,8 +44,11 @@ var layers = map[string]layer{
 	"internal/journal": {
 		outside: []string{disk},
 		why:     "the journal knows bytes, not streams"},
+	"internal/mirror": {
+		outside: []string{disk},
+		why:     "a second copy knows bytes, neither streams nor whose copy it is"},
 	"internal/archive": {
-		inside: []string{"stream"}, outside: []string{pebble},
+		inside: []string{"stream", "internal/mirror"}, outside: []string{pebble},
 		why: "the archive keeps rows and chunks for the store and knows nobody above"},
 	"store": {
 		inside: []string{"stream", "internal/journal", "internal/archive"}, outside: []string{disk},
