@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -67,7 +68,7 @@ func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
 	if e.lock, err = Lock(fs, dir); err != nil {
 		return nil, nil, err
 	}
-	e.archive, err = archive.Open(fs, fs.PathJoin(dir, archiveDir), archive.Options{ReadOnly: true})
+	e.archive, err = archive.Open(fs, fs.PathJoin(dir, archiveDir), archive.Options{ReadOnly: true, Mirror: fs.PathJoin(dir, mirrorFile)})
 	if err != nil {
 		return nil, nil, errors.Join(err, e.closeFiles())
 	}
@@ -89,7 +90,7 @@ func (c *checker) run() error {
 	if err := c.foldJournal(); err != nil {
 		return err
 	}
-	steps := []func() error{c.chunks, c.rows, c.asides, c.names, c.deadlines, c.forks}
+	steps := []func() error{c.chunks, c.rows, c.asides, c.names, c.deadlines, c.mirror, c.forks}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -211,6 +212,18 @@ func (c *checker) deadlines() error {
 		}
 		return nil
 	})
+}
+
+// mirror compares the rows with their second copy.
+func (c *checker) mirror() error {
+	path := c.e.fs.PathJoin(c.e.dir, mirrorFile)
+	err := c.e.archive.CompareMirror(c.e.fs, path, func(key []byte, what string) {
+		c.report.add("archive, "+archive.DescribeKey(key), "%s", what)
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.report.add("second copy of the rows", "%v", err)
+	}
+	return nil
 }
 
 // forks checks the edges between streams, archive and journal taken together.

@@ -130,6 +130,7 @@ type Engine struct {
 const (
 	journalDir = "journal"
 	archiveDir = "archive"
+	mirrorFile = "mirror"
 	lockFile   = "LOCK"
 )
 
@@ -172,7 +173,7 @@ func (e *Engine) openFiles() error {
 		return err
 	}
 	e.archive, err = archive.Open(e.fs, e.fs.PathJoin(e.dir, archiveDir), archive.Options{
-		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail, MustExist: used})
+		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail, MustExist: used, Mirror: e.fs.PathJoin(e.dir, mirrorFile)})
 	if err != nil {
 		return err
 	}

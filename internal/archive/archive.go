@@ -26,11 +26,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"durablestreams/internal/mirror"
 	"durablestreams/stream"
 )
-
-// FormatVersion is the version of the key space. It is read before anything else.
-const FormatVersion = 1
 
 // Options configure an archive. The zero value works.
 type Options struct {
@@ -38,6 +36,7 @@ type Options struct {
 	Logger    *slog.Logger // default: discard
 	OnFatal   func(error)  // called when the store cannot go on; the caller must stop
 	ReadOnly  bool
+	Mirror    string // file with a second copy of all rows; empty: none
 
 	// MustExist refuses to make a new archive: the caller knows that there was
 	// one. Pebble would take a directory that has lost its marker for a new one
@@ -50,10 +49,15 @@ var ErrClosed = errors.New("the archive is closed")
 
 // Archive is an open archive.
 type Archive struct {
-	db      *pebble.DB
-	space   *spaceFS
-	applied uint64
-	nextID  stream.ID
+	db     *pebble.DB
+	space  *spaceFS
+	log    *slog.Logger
+	opened header // as of opening
+	header []byte // the row as it is now; of the writer
+
+	// A second copy of the rows; of the writer. nil: there is to be none.
+	mirror      *mirror.Log
+	mirrorAgain time.Time // not to be written anew before
 
 	mu      sync.Mutex // guards what follows
 	readers int        // reads going on, walks included
@@ -69,17 +73,19 @@ type Row struct {
 	rowBytes int
 }
 
-// Open opens or creates the archive in dir.
+// Open opens or creates the archive in dir. A [*DamageError] says that it cannot be
+// trusted as it is.
 func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 	space := newSpaceFS(fs, dir)
 	db, err := pebble.Open(dir, pebbleOptions(space, &o))
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{db: db, space: space, idle: make(chan struct{})}
-	if err := a.readHeader(o.ReadOnly); err != nil {
-		return nil, errors.Join(err, db.Close())
+	a := &Archive{db: db, space: space, log: o.Logger, idle: make(chan struct{})}
+	if err := a.begin(&o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open archive: %w", err), a.Close())
 	}
+	space.trust()
 	return a, nil
 }
 
@@ -132,48 +138,19 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 	return p
 }
 
-func (a *Archive) readHeader(readOnly bool) error {
-	b, closer, err := a.db.Get(headerKey)
-	if errors.Is(err, pebble.ErrNotFound) {
-		a.nextID = 1
-		if readOnly {
-			return nil
-		}
-		w := a.NewBatch()
-		w.SetApplied(0, 1)
-		if err := w.Apply(); err != nil {
-			return err
-		}
-		return a.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("read archive header: %w", err)
-	}
-	defer closer.Close()
-	if len(b) != 17 {
-		return errors.New("read archive header: malformed")
-	}
-	if b[0] != FormatVersion {
-		return fmt.Errorf("read archive header: format version %d, this build reads version %d", b[0], FormatVersion)
-	}
-	a.applied = binary.BigEndian.Uint64(b[1:])
-	a.nextID = stream.ID(binary.BigEndian.Uint64(b[9:]))
-	return nil
-}
-
 // Applied is the journal position as of opening: every record up to it is in
 // the archive.
-func (a *Archive) Applied() uint64 { return a.applied }
+func (a *Archive) Applied() uint64 { return a.opened.applied }
 
 // NextID is a stream number, as of opening, above every one in the archive.
-func (a *Archive) NextID() stream.ID { return a.nextID }
+func (a *Archive) NextID() stream.ID { return a.opened.nextID }
 
 // Sync makes every applied batch durable.
 func (a *Archive) Sync() error {
 	if err := a.db.Flush(); err != nil {
 		return fmt.Errorf("sync archive: %w", err)
 	}
-	return nil
+	return a.commitMirror()
 }
 
 // Reclaim gives the space of streams that were deleted back at once. Files with
@@ -242,7 +219,11 @@ func (a *Archive) Close() error {
 		}
 	}
 	close(a.space.closed)
-	if err := a.db.Close(); err != nil {
+	var err error
+	if a.mirror != nil {
+		err = a.mirror.Close()
+	}
+	if err := errors.Join(a.db.Close(), err); err != nil {
 		return fmt.Errorf("close archive: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"durablestreams/internal/mirror"
 	"durablestreams/stream"
 )
 
@@ -14,13 +15,16 @@ const MaxChunk = 256 << 10
 
 // Batch gathers changes that become visible together.
 type Batch struct {
+	a       *Archive
 	b       *pebble.Batch
+	ops     mirror.Ops // the same for the mirror, but for chunks
+	header  []byte     // as it is then, if it changes
 	scratch []byte
 	err     error
 }
 
 // NewBatch starts a batch.
-func (a *Archive) NewBatch() *Batch { return &Batch{b: a.db.NewBatch()} }
+func (a *Archive) NewBatch() *Batch { return &Batch{a: a, b: a.db.NewBatch()} }
 
 // Len is the size of the batch in bytes.
 func (w *Batch) Len() int { return w.b.Len() }
@@ -31,26 +35,37 @@ func (w *Batch) keep(err error) {
 	}
 }
 
+// set and remove change a row. Everything but chunks goes through them.
+func (w *Batch) set(key, value []byte) {
+	w.keep(w.b.Set(key, value, nil))
+	w.ops.Set(key, value)
+}
+
+func (w *Batch) remove(key []byte) {
+	w.keep(w.b.Delete(key, nil))
+	w.ops.Delete(key)
+}
+
 // PutName writes a stream's name, which goes with its first row.
 func (w *Batch) PutName(m *stream.Meta) {
 	w.scratch = binary.BigEndian.AppendUint64(w.scratch[:0], uint64(m.ID))
-	w.keep(w.b.Set(nameKey(m.Path), w.scratch, nil))
+	w.set(nameKey(m.Path), w.scratch)
 }
 
 // PutRow writes a state row that AppendRow has encoded and its place in the
 // deadline index; previous is the deadline under which it stood there so far
 // (stream.Never if it did not).
 func (w *Batch) PutRow(id stream.ID, row []byte, previous int64) {
-	w.keep(w.b.Set(stateKey(id), row, nil))
+	w.set(stateKey(id), row)
 	indexed := int64(binary.BigEndian.Uint64(row[8:]))
 	if previous == indexed {
 		return
 	}
 	if previous != stream.Never {
-		w.keep(w.b.Delete(deadlineKey(previous, id), nil))
+		w.remove(deadlineKey(previous, id))
 	}
 	if indexed != stream.Never {
-		w.keep(w.b.Set(deadlineKey(indexed, id), nil, nil))
+		w.set(deadlineKey(indexed, id), nil)
 	}
 }
 
@@ -73,7 +88,7 @@ func IndexedDeadline(s *stream.State) int64 {
 
 // PutProducers writes the row of a stream's producers.
 func (w *Batch) PutProducers(id stream.ID, row []byte) {
-	w.keep(w.b.Set(producersKey(id), row, nil))
+	w.set(producersKey(id), row)
 }
 
 // PutChunk writes bytes of a stream from a position on.
@@ -84,31 +99,29 @@ func (w *Batch) PutChunk(id stream.ID, pos uint64, data []byte) {
 // PutAside keeps a record of a stream whose row cannot be read, for a repair.
 func (w *Batch) PutAside(id stream.ID, lsn uint64, kind byte, body []byte) {
 	w.scratch = append(append(w.scratch[:0], kind), body...)
-	w.keep(w.b.Set(asideKey(id, lsn), w.scratch, nil))
+	w.set(asideKey(id, lsn), w.scratch)
 }
 
 // Delete removes everything of a stream. Its name goes too, unless keepName says
 // that another stream has been put under it already; one that takes the name
 // later must be put after this.
 func (w *Batch) Delete(m *stream.Meta, indexed int64, keepName bool) {
-	w.keep(w.b.Delete(stateKey(m.ID), nil))
-	w.keep(w.b.Delete(producersKey(m.ID), nil))
+	w.remove(stateKey(m.ID))
+	w.remove(producersKey(m.ID))
 	w.keep(w.b.DeleteRange(chunkKey(m.ID, 0), chunkKey(m.ID+1, 0), nil))
 	if !keepName {
-		w.keep(w.b.Delete(nameKey(m.Path), nil))
+		w.remove(nameKey(m.Path))
 	}
 	if indexed != stream.Never {
-		w.keep(w.b.Delete(deadlineKey(indexed, m.ID), nil))
+		w.remove(deadlineKey(indexed, m.ID))
 	}
 }
 
 // SetApplied records that the archive includes the journal up to lsn, and a
 // stream number above every one used so far.
 func (w *Batch) SetApplied(lsn uint64, nextID stream.ID) {
-	w.scratch = append(w.scratch[:0], FormatVersion)
-	w.scratch = binary.BigEndian.AppendUint64(w.scratch, lsn)
-	w.scratch = binary.BigEndian.AppendUint64(w.scratch, uint64(nextID))
-	w.keep(w.b.Set(headerKey, w.scratch, nil))
+	w.header = header{applied: lsn, nextID: nextID}.encode()
+	w.set(headerKey, w.header)
 }
 
 // Apply makes the batch visible to readers; Archive.Sync makes it durable. The
@@ -117,8 +130,14 @@ func (w *Batch) Apply() error {
 	if w.err != nil {
 		return fmt.Errorf("fill archive batch: %w", w.err)
 	}
+	if err := w.a.mirrorOps(w.ops); err != nil {
+		return err
+	}
 	if err := w.b.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("apply archive batch: %w", err)
+	}
+	if w.header != nil {
+		w.a.header = w.header
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package archive
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"durablestreams/stream"
 )
@@ -48,3 +50,28 @@ func deadlineKey(deadline int64, id stream.ID) []byte {
 
 // number reads the n-th big-endian number after a key's prefix byte.
 func number(key []byte, n int) uint64 { return binary.BigEndian.Uint64(key[1+8*n:]) }
+
+// DescribeKey says for people what a key stands for.
+func DescribeKey(key []byte) string {
+	if len(key) == 0 {
+		return "the beginning"
+	}
+	long := len(key) >= 9
+	switch {
+	case bytes.Equal(key, headerKey):
+		return "the header"
+	case key[0] == prefixName:
+		return fmt.Sprintf("the name %q", key[1:])
+	case key[0] == prefixState && long:
+		return fmt.Sprintf("the state of stream %d", number(key, 0))
+	case key[0] == prefixProducers && long:
+		return fmt.Sprintf("the producers of stream %d", number(key, 0))
+	case key[0] == prefixChunk && len(key) >= 17:
+		return fmt.Sprintf("data of stream %d up to position %d", number(key, 0), number(key, 1))
+	case key[0] == prefixAside && len(key) >= 17:
+		return fmt.Sprintf("record %d set aside for stream %d", number(key, 1), number(key, 0))
+	case key[0] == prefixDeadline && len(key) >= 17:
+		return fmt.Sprintf("a deadline of stream %d", number(key, 1))
+	}
+	return fmt.Sprintf("key %x", key)
+}

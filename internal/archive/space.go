@@ -2,6 +2,8 @@ package archive
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +29,12 @@ const (
 	flushCategory      = "pebble-memtable-flush"
 )
 
+// Names that Pebble gives its files.
+const (
+	tableExt       = ".sst"
+	manifestPrefix = "MANIFEST-"
+)
+
 const (
 	checkEvery   = 128 << 10              // bytes written between looks at the disk
 	compactAgain = 3 * time.Second        // after one that did not fit
@@ -40,6 +48,10 @@ type spaceFS struct {
 	closed chan struct{}
 
 	compaction, flush budget
+
+	mu        sync.Mutex
+	trusted   bool
+	untrusted []string // files to be removed once the archive is trusted
 }
 
 // budget is what one kind of work may take.
@@ -65,6 +77,36 @@ func (s *spaceFS) fileSize() int64 {
 		return 0
 	}
 	return max(int64(usage.TotalBytes/part), least)
+}
+
+// Remove implements vfs.FS. Pebble removes what its manifest does not name, and it
+// takes a manifest with a damaged end for a short one. So nothing that holds data
+// goes before the archive has turned out to be what it should be.
+func (s *spaceFS) Remove(name string) error {
+	if !strings.HasSuffix(name, tableExt) && !strings.HasPrefix(s.PathBase(name), manifestPrefix) {
+		return s.FS.Remove(name)
+	}
+	s.mu.Lock()
+	trusted := s.trusted
+	if !trusted {
+		s.untrusted = append(s.untrusted, name)
+	}
+	s.mu.Unlock()
+	if trusted {
+		return s.FS.Remove(name)
+	}
+	return nil
+}
+
+// trust lets removals happen, the ones asked for so far included.
+func (s *spaceFS) trust() {
+	s.mu.Lock()
+	names := s.untrusted
+	s.trusted, s.untrusted = true, nil
+	s.mu.Unlock()
+	for _, name := range names {
+		_ = s.FS.Remove(name) // the next start asks again
+	}
 }
 
 // Create implements vfs.FS. Work that did not fit a moment ago waits here.

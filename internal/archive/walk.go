@@ -91,12 +91,16 @@ func (a *Archive) AllChunks(visit func(c Chunk, data []byte) error) error {
 	})
 }
 
-func (a *Archive) walk(prefix byte, visit func(key, value []byte) (more bool, err error)) (err error) {
+func (a *Archive) walk(prefix byte, visit func(key, value []byte) (more bool, err error)) error {
+	return a.walkRange([]byte{prefix}, []byte{prefix + 1}, visit)
+}
+
+func (a *Archive) walkRange(from, to []byte, visit func(key, value []byte) (more bool, err error)) (err error) {
 	if err := a.enter(); err != nil {
 		return err
 	}
 	defer a.leave()
-	it, err := a.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	it, err := a.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return fmt.Errorf("walk archive: %w", err)
 	}

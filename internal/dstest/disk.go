@@ -572,7 +572,11 @@ func must(err error) {
 
 // Edit replaces the content of a file, synced.
 func (d *Disk) Edit(path string, change func([]byte) []byte) {
-	content := change(readFile(d.mem, path))
+	d.Put(path, change(readFile(d.mem, path)))
+}
+
+// Put makes a file, synced, in a directory that is there.
+func (d *Disk) Put(path string, content []byte) {
 	writeFile(d.mem, path, content)
 	dir, err := d.mem.OpenDir(d.mem.PathDir(path))
 	must(err)
