@@ -60,8 +60,8 @@ var layers = map[string]layer{
 		inside: []string{"stream", "store", "internal/wire", "internal/glob", "internal/webhook"},
 		why:    "durable cursors live above the engine and below the transports"},
 	"internal/webhook": {
-		inside: []string{"stream", "internal/wire"},
-		why:    "it signs and delivers; who is woken when is decided above"},
+		outside: []string{disk},
+		why:     "it signs and delivers bytes, and keeps its keys in a file of the data directory; who is woken when, and with what, is decided above"},
 	"client": {
 		inside: []string{"stream", "internal/wire"},
 		why:    "an application that imports the client must not get the server with it"},
