@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // FlushInSteps flushes what is dirty, but stops before the archive takes it and
 // before memory lets go of it, so that tests can act in between. The engine's
 // own flusher must have no reason to run.
@@ -37,6 +39,16 @@ func (e *Engine) FlushFirst() (left int, err error) {
 	}
 	e.flush.dirty = list[1:]
 	return len(list) - 1, e.archive.Sync()
+}
+
+// GiveWay is the pause of a flush that has worked for so long, with so many bytes in
+// the tails.
+func (e *Engine) GiveWay(worked time.Duration, tails int64) time.Duration {
+	before := e.flush.tails.Swap(tails)
+	defer e.flush.tails.Store(before)
+	began := time.Now()
+	e.giveWay(worked)
+	return time.Since(began)
 }
 
 // Loaded is the number of paths and streams in memory.

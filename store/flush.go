@@ -130,7 +130,7 @@ func (e *Engine) runFlusher() {
 }
 
 // flushGroup is about how many bytes go into the archive as one batch.
-const flushGroup = 4 << 20
+const flushGroup = 2 << 20
 
 // flushAll moves everything that is published at its beginning into the
 // archive, makes it durable there and lets go of the journal up to there.
@@ -143,12 +143,16 @@ func (e *Engine) flushAll() error {
 		return e.reclaim()
 	}
 	for len(list) > 0 {
+		began := time.Now()
 		n, err := e.flushSome(list)
 		if err != nil {
 			return err
 		}
 		list = list[n:]
 		e.flush.progress()
+		if len(list) > 0 {
+			e.giveWay(time.Since(began))
+		}
 	}
 	w := e.archive.NewBatch()
 	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
@@ -166,6 +170,25 @@ func (e *Engine) flushAll() error {
 		e.log.Warn("journal segments stay for now", "err", err)
 	}
 	return e.reclaim()
+}
+
+// Shares of a flush's time that it leaves to others, and how long it pauses at most.
+const (
+	flushPauses   = 7
+	maxFlushPause = 100 * time.Millisecond
+)
+
+// giveWay pauses a flush that has worked for so long, unless memory is getting
+// short: at full speed it takes a processor for half a second, and appends that
+// need nearly all of them wait for 0.2 s.
+func (e *Engine) giveWay(worked time.Duration) {
+	if e.flush.tails.Load() >= e.opts.TailMemory*5/4 {
+		return
+	}
+	select {
+	case <-time.After(min(flushPauses*worked, maxFlushPause)):
+	case <-e.stopped:
+	}
 }
 
 // reclaim gives deleted streams' space back at once when the disk is full;

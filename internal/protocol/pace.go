@@ -25,7 +25,7 @@ const (
 	// busyChanges is how many changes a second count as a load.
 	busyChanges = 1000
 	// pacedRate is what a processor's share of all paced reads is, in bytes a second.
-	pacedRate = 64 << 20
+	pacedRate = 32 << 20
 	// maxPause keeps a piece from waiting longer than a peer's patience.
 	maxPause = time.Second
 )
