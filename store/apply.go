@@ -93,7 +93,7 @@ func (e *Engine) applyAppend(c *stream.Append, ch *change) error {
 		if refusal == nil && !ch.dry {
 			e.touch(l, at) // a duplicate is a write too, as far as the lifetime goes
 		}
-		e.answer(l, s, res, refusal, ch.done)
+		e.answer(res, refusal, ch.done, s)
 		return nil
 	}
 	e.commit(op{live: l, rec: &rec, res: res, done: ch.done, reserved: ch.take()})
@@ -113,18 +113,21 @@ func (l *live) decided(at int64) *stream.State {
 	return &l.state
 }
 
-// answer completes a command that changes nothing. What the answer tells may
-// rest on records still under way: then it waits for them.
-func (e *Engine) answer(l *live, s *slot, res stream.Result, refusal *stream.Error, done stream.Completion) {
+// answer completes a command that changes nothing. What the answer tells of the
+// slots, which are held, may rest on records still under way: then it waits for
+// them.
+func (e *Engine) answer(res stream.Result, refusal *stream.Error, done stream.Completion, slots ...*slot) {
 	var err error
 	if refusal != nil {
 		err = refusal
 	}
-	if l == nil && s.pub == nil || l != nil && l.lsn <= e.durable.Load() {
-		done.Complete(res, err)
-		return
+	for _, s := range slots {
+		if l := s.cur; l == nil && s.pub != nil || l != nil && l.lsn > e.durable.Load() {
+			e.commit(op{res: res, err: err, done: done})
+			return
+		}
 	}
-	e.commit(op{res: res, err: err, done: done})
+	done.Complete(res, err)
 }
 
 func (e *Engine) applyCreate(c *stream.Create, ch *change) error {
@@ -162,7 +165,7 @@ func (e *Engine) applyCreate(c *stream.Create, ch *change) error {
 // forks lock too; at is the time at which the path was free.
 func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error {
 	var source *live
-	about := s // whose records a refusal may rest on
+	about := []*slot{s} // an answer that changes nothing tells of these
 	if c.Fork != nil {
 		if c.Fork.SourcePath == c.Path {
 			source = s.cur
@@ -173,9 +176,7 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 			}
 			defer e.release(src)
 			source = src.cur
-			if s.cur == nil {
-				about = src
-			}
+			about = append(about, src)
 		}
 	}
 	c.ID, c.Incarnation = e.newIdentity()
@@ -184,7 +185,7 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 		if refusal == nil && !ch.dry {
 			e.touch(s.cur, at)
 		}
-		e.answer(about.cur, about, res, refusal, ch.done)
+		e.answer(res, refusal, ch.done, about...)
 		return nil
 	}
 	l := &live{slot: s, indexed: stream.Never, journaled: at, usedAt: at}
@@ -255,7 +256,7 @@ func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, ch *change) e
 	}
 	rec, res, refusal := stream.DecideDelete(l.decided(at), states, expire, at)
 	if refusal != nil || ch.dry {
-		e.answer(l, s, res, refusal, ch.done)
+		e.answer(res, refusal, ch.done, s)
 		return nil
 	}
 	collected := ancestors[:len(rec.Collected)]

@@ -65,6 +65,12 @@ func TestNothingBeforeItIsDurable(t *testing.T) {
 		{"delete and delete again", func(stream.ID) command { return &stream.Delete{Path: "a"} }, func(stream.ID) command { return &stream.Delete{Path: "a"} }, "old", stream.NotFound, "not found"},
 		{"delete and a new stream", func(stream.ID) command { return &stream.Delete{Path: "a"} }, func(stream.ID) command { return dstest.CreateText("a", "new") }, "old", "", "new"},
 		{"delete and a fork", func(stream.ID) command { return &stream.Delete{Path: "a"} }, func(id stream.ID) command { return ask(id) }, "old", stream.ForkSourceNotFound, "not found"},
+		{"delete and a fork to its path", func(stream.ID) command { return &stream.Delete{Path: "a"} }, func(stream.ID) command {
+			return &stream.Create{Path: "a", Fork: &stream.ForkRequest{SourcePath: "none", AtTail: true}}
+		}, "old", stream.ForkSourceNotFound, "not found"},
+		{"append and the same fork again", func(stream.ID) command { return dstest.Text("s", "x") }, func(id stream.ID) command {
+			return &stream.Create{Path: "g", Fork: &stream.ForkRequest{SourcePath: "s", Source: id + 1, AtTail: true, AskedOffset: "now"}}
+		}, "old", stream.ConfigMismatch, "old"},
 		{"fork and a delete", func(id stream.ID) command { return ask(id) }, func(stream.ID) command { return &stream.Delete{Path: "a"} }, "old", "", "gone"},
 		{"create and create again", func(stream.ID) command { return dstest.CreateText("b", "x") }, func(stream.ID) command { return dstest.CreateText("b", "y") }, "old", "", "old"},
 		{"create and create another", func(stream.ID) command { return dstest.CreateText("b", "x") },
@@ -75,6 +81,8 @@ func TestNothingBeforeItIsDurable(t *testing.T) {
 				disk := dstest.NewDisk()
 				e := dstest.OpenEngine(t, disk, small())
 				id := dstest.MustApply(t, e, dstest.CreateText("a", "old")).Meta.ID
+				dstest.MustApply(t, e, dstest.CreateText("s", ""))
+				dstest.MustApply(t, e, &stream.Create{Path: "g", Fork: &stream.ForkRequest{SourcePath: "s", Source: id + 1, AtTail: true}})
 				h := holdJournal(disk)
 				first, then := dstest.NewWaiter(), dstest.NewWaiter()
 				e.Apply(c.first(id), first)
