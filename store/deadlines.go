@@ -277,5 +277,5 @@ func (e *Engine) evict(part int) (first int64) {
 // evictable reports whether the archive has all of the stream and nobody has
 // used it since before.
 func (l *live) evictable(before int64) bool {
-	return l.usedAt < before && len(l.watchers) == 0 && !l.dirty && l.lsn <= l.flushedLSN && len(l.tail.pieces) == 0
+	return l.usedAt < before && len(l.watchers) == 0 && !l.dirty && !l.flushing && l.lsn <= l.flushedLSN && len(l.tail.pieces) == 0
 }

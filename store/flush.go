@@ -284,7 +284,7 @@ func (e *Engine) flushSome(list []*live) (n int, err error) {
 func (e *Engine) snapshotForFlush(l *live) flushing {
 	l.slot.mu.Lock()
 	defer l.slot.mu.Unlock()
-	l.dirty = false
+	l.dirty, l.flushing = false, true
 	f := flushing{l: l, meta: l.state.Meta, lsn: l.lsn, end: l.state.Tail}
 	if l.gone {
 		f.end = l.tail.start
@@ -364,6 +364,7 @@ func (e *Engine) settle(f *flushing) {
 	l := f.l
 	l.slot.mu.Lock()
 	defer e.release(l.slot)
+	l.flushing = false
 	if f.row != nil {
 		l.indexed = f.indexed
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"durablestreams/internal/dstest"
@@ -114,4 +115,28 @@ func TestDeletedDuringFlush(t *testing.T) {
 			checkAfter(t, disk, small(), map[stream.Path]string{"a": want}, "restart")
 		}
 	}
+}
+
+// A stream that nobody uses stays in memory while it is on its way into the
+// archive: whoever loaded it again meanwhile would not know under which deadline
+// it stands there.
+func TestIdleDuringFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := still()
+		o.IdleAfter = time.Second
+		e := dstest.OpenEngine(t, dstest.NewDisk(), o)
+		dstest.MustApply(t, e, &stream.Create{Path: "a", ContentType: "text/plain", Lifetime: stream.Sliding(100)})
+		flush(t, e, nothing, nothing)
+		time.Sleep(5 * time.Second)
+		if err := e.Renew("a"); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, e, func() {
+			time.Sleep(5 * time.Second)
+			if got := look(e, "a"); got != "" {
+				t.Errorf("reads %q", got)
+			}
+		}, nothing)
+		dstest.MustApply(t, e, dstest.Text("a", "x"))
+	})
 }

@@ -39,6 +39,7 @@ type live struct {
 
 	// Archived.
 	dirty        bool   // in the flusher's list
+	flushing     bool   // on its way into the archive
 	flushedLSN   uint64 // its archive row includes the journal up to here; 0: no row
 	indexed      int64  // deadline in the archive's index
 	producersLSN uint64 // last record that changed the producers
