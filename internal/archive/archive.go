@@ -155,10 +155,13 @@ func (a *Archive) Sync() error {
 
 // Reclaim gives the space of streams that were deleted back at once. Files with
 // nothing else in them go without any writing. What lies in files with other
-// streams' data has to be rewritten, which takes some space itself and fails with
-// ENOSPC where that is not there.
+// streams' data has to be rewritten. All of it takes some space itself and fails
+// with ENOSPC where that is not there.
 func (a *Archive) Reclaim(ctx context.Context, deleted []stream.ID) error {
 	for _, id := range deleted {
+		if err := a.space.room(); err != nil {
+			return fmt.Errorf("reclaim archive space: %w", err)
+		}
 		if err := a.db.Excise(ctx, pebble.KeyRange{Start: chunkKey(id, 0), End: chunkKey(id+1, 0)}); err != nil {
 			return fmt.Errorf("reclaim archive space: %w", err)
 		}

@@ -18,6 +18,7 @@ func (s SpaceFS) FileSize() int64 { return s.fileSize() }
 const (
 	CompactionCategory            = compactionCategory
 	FlushCategory                 = flushCategory
+	ManifestCategory              = manifestCategory
 	KeepForFlush, KeepForManifest = keepForFlush, keepForManifest
 	CheckEvery                    = checkEvery
 	CompactAgain, FlushAgain      = compactAgain, flushAgain

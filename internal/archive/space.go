@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ import (
 // spaceFS.
 
 // Free bytes that background work leaves to others: compactions to flushes, and
-// flushes to the few bytes of the manifest, whose failure would be the end.
+// flushes to the few bytes of the manifest. If somebody else takes those, the
+// manifest waits: for Pebble its failure would be the end.
 const (
 	keepForFlush    = 1 << 20
 	keepForManifest = 256 << 10
@@ -27,6 +29,7 @@ const (
 const (
 	compactionCategory = "pebble-compaction"
 	flushCategory      = "pebble-memtable-flush"
+	manifestCategory   = "pebble-manifest"
 )
 
 // Names that Pebble gives its files.
@@ -66,6 +69,15 @@ func newSpaceFS(fs vfs.FS, dir string) *spaceFS {
 	s.compaction.keep, s.compaction.again = keepForFlush, compactAgain
 	s.flush.keep, s.flush.again = keepForManifest, flushAgain
 	return s
+}
+
+// room fails if there is not even space for the manifest.
+func (s *spaceFS) room() error {
+	usage, err := s.GetDiskUsage(s.dir)
+	if err == nil && usage.AvailBytes < keepForManifest {
+		return fmt.Errorf("%d bytes are left on the disk: %w", usage.AvailBytes, syscall.ENOSPC)
+	}
+	return nil
 }
 
 // fileSize is the largest file to write: a part of the disk, so that rewriting
@@ -117,6 +129,12 @@ func (s *spaceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 		b = &s.compaction
 	case flushCategory:
 		b = &s.flush
+	case manifestCategory:
+		f, err := s.FS.Create(name, category)
+		if err != nil {
+			return nil, err
+		}
+		return &manifestFile{File: f, fs: s}, nil
 	default:
 		return s.FS.Create(name, category)
 	}
@@ -152,4 +170,26 @@ func (f *spaceFile) Write(p []byte) (int, error) {
 		}
 	}
 	return f.File.Write(p)
+}
+
+// manifestFile is a file whose writes wait for space.
+type manifestFile struct {
+	vfs.File
+	fs *spaceFS
+}
+
+// Write implements vfs.File.
+func (f *manifestFile) Write(p []byte) (written int, err error) {
+	for {
+		n, err := f.File.Write(p[written:])
+		written += n
+		if err == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return written, err
+		}
+		select {
+		case <-time.After(flushAgain):
+		case <-f.fs.closed:
+			return written, err
+		}
+	}
 }

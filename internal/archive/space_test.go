@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/internal/archive"
+	"durablestreams/stream"
 )
 
 // roomFS is a file system that says how much is free.
@@ -115,5 +116,91 @@ func TestFileSize(t *testing.T) {
 	}
 	if got := archive.NewSpaceFS(vfs.NewMem(), "a/b").FileSize(); got != 0 {
 		t.Errorf("on a disk of unknown size: %d", got)
+	}
+}
+
+// fullFS takes a few bytes of a write and is full then, until there is room.
+type fullFS struct {
+	vfs.FS
+	room chan struct{} // closed: there is
+}
+
+func (f *fullFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, c)
+	return &fullFile{File: file, fs: f}, err
+}
+
+type fullFile struct {
+	vfs.File
+	fs *fullFS
+}
+
+func (f *fullFile) Write(p []byte) (int, error) {
+	select {
+	case <-f.fs.room:
+		return f.File.Write(p)
+	default:
+	}
+	n, err := f.File.Write(p[:len(p)/2])
+	if err == nil {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// On a disk without any space the manifest waits, also in the middle of a write,
+// and goes on by itself; it does not keep the archive from closing.
+func TestManifestWaits(t *testing.T) {
+	const content = "of what files there are"
+	for _, closing := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			full := &fullFS{FS: vfs.NewMem(), room: make(chan struct{})}
+			fs := archive.NewSpaceFS(full, "")
+			f, err := fs.Create("MANIFEST", archive.ManifestCategory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Minute, func() {
+				if closing {
+					fs.Close()
+				} else {
+					close(full.room)
+				}
+			})
+			begin := time.Now()
+			n, err := f.Write([]byte(content))
+			if waited := time.Since(begin); waited < time.Minute || waited > time.Minute+archive.FlushAgain {
+				t.Errorf("waited %v", waited)
+			}
+			if closing {
+				if !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("closing: %v", err)
+				}
+				return
+			}
+			info, serr := full.FS.Stat("MANIFEST")
+			if err != nil || serr != nil || n != len(content) || info.Size() != int64(n) {
+				t.Errorf("%d bytes, %v; %v, %v", n, err, info, serr)
+			}
+		})
+	}
+}
+
+// Giving space back is not begun where there is none to do so.
+func TestReclaimWithoutRoom(t *testing.T) {
+	room := &roomFS{FS: vfs.NewMem(), free: 1 << 30, total: 1 << 30}
+	a, err := archive.Open(room, "archive", archive.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, free := range []uint64{archive.KeepForManifest - 1, archive.KeepForManifest} {
+		room.free = free
+		err := a.Reclaim(t.Context(), []stream.ID{1})
+		if full := free < archive.KeepForManifest; errors.Is(err, syscall.ENOSPC) != full || err != nil && !full {
+			t.Errorf("with %d free: %v", free, err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }
