@@ -57,8 +57,8 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/wire", "internal/glob"},
 		why:    "who may do what is decided from a request's values alone"},
 	"subscription": {
-		inside: []string{"stream", "store", "internal/wire", "internal/glob", "internal/webhook"},
-		why:    "durable cursors live above the engine and below the transports"},
+		inside: []string{"stream", "internal/glob"},
+		why:    "durable cursors say in interfaces what they need of engine, wake streams and webhooks; the root joins them"},
 	"internal/webhook": {
 		outside: []string{disk},
 		why:     "it signs and delivers bytes, and keeps its keys in a file of the data directory; who is woken when, and with what, is decided above"},

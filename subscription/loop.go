@@ -1,0 +1,269 @@
+package subscription
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"durablestreams/stream"
+)
+
+// news is what the engine's goroutines tell the loop.
+type news struct {
+	sub        *sub
+	generation uint64
+	replaced   bool  // the wake stream was created or has gone
+	written    bool  // the outcome of writing the wake event, with err
+	err        error // else the rows of this generation are durable
+}
+
+// inbox holds news until the loop reads them. Its lock is taken last.
+type inbox struct {
+	mu  sync.Mutex
+	all []news
+}
+
+func (m *Manager) post(n ...news) {
+	if len(n) == 0 {
+		return
+	}
+	m.inbox.mu.Lock()
+	m.inbox.all = append(m.inbox.all, n...)
+	m.inbox.mu.Unlock()
+	m.nudge()
+}
+
+func (m *Manager) nudge() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (b *inbox) take() []news {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.all
+	b.all = nil
+	return all
+}
+
+// wakeEvent is how far the event of the current wake of a pull-wake subscription
+// has come.
+type wakeEvent struct {
+	durable  uint64 // generation of which it is durable that it was woken
+	written  uint64 // generation whose event is in the wake stream
+	writing  bool
+	again    bool // the wake stream was replaced while the event was being written
+	failures uint32
+	at       int64  // not tried before
+	problem  string // why it could not be written
+}
+
+// eventDue tells whether there is an event to be written, be it later.
+func (s *sub) eventDue() bool {
+	return s.typ == PullWake && s.phase != idle && !s.deleted && !s.event.writing &&
+		s.event.durable == s.generation && s.event.written != s.generation
+}
+
+// schedule sets when the loop looks at a subscription next.
+func (m *Manager) schedule(s *sub, now int64) {
+	at := int64(math.MaxInt64)
+	if !s.deleted {
+		at = s.deadline(now)
+	}
+	if s.eventDue() {
+		at = min(at, s.event.at)
+	}
+	if m.due.set(s, at) {
+		m.nudge()
+	}
+}
+
+// maxPause bounds the loop's sleep, so that it notices steps of the clock.
+const maxPause = 10 * time.Second
+
+// run is the one goroutine that ends leases, makes retries due and writes wake
+// events.
+func (m *Manager) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-m.stopped:
+			return
+		case <-m.kick:
+		case <-timer.C:
+		}
+		events, next := m.turn()
+		for _, e := range events {
+			m.WakeStreams.AppendEvent(e.path, e.body, e.producer, e.done)
+		}
+		timer.Reset(min(time.Duration(max(next-now(), 0)), maxPause))
+	}
+}
+
+// turn does what is due. It gives the events to be written and the next deadline.
+func (m *Manager) turn() (events []event, next int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := now()
+	for _, n := range m.inbox.take() {
+		m.hear(n, at)
+	}
+	switch {
+	case m.closing:
+		return nil, math.MaxInt64
+	case m.Engine.Ready() != nil:
+		return nil, at + int64(readyPause)
+	}
+	for {
+		s := m.due.first()
+		if s == nil {
+			return events, math.MaxInt64
+		}
+		if s.at > at {
+			return events, s.at
+		}
+		m.due.remove(s)
+		st := m.change(s, func(*step) {})
+		if len(st.rows) > 0 {
+			m.commit(s, st)
+		}
+		if s.eventDue() && s.event.at <= at {
+			s.event.writing = true
+			events = append(events, m.newEvent(s, at))
+			m.schedule(s, at)
+		}
+	}
+}
+
+// hear takes news in.
+func (m *Manager) hear(n news, at int64) {
+	s, e := n.sub, &n.sub.event
+	switch {
+	case n.written:
+		again := e.again
+		e.writing, e.again = false, false
+		if !again {
+			m.eventWritten(s, n, at)
+		}
+	case n.replaced:
+		e.written, e.failures, e.at, e.again = 0, 0, 0, e.writing
+	default:
+		e.durable = max(e.durable, n.generation)
+	}
+	m.schedule(s, at)
+}
+
+func (m *Manager) eventWritten(s *sub, n news, at int64) {
+	e := &s.event
+	if n.err == nil {
+		e.written, e.failures, e.at, e.problem = n.generation, 0, 0, ""
+		return
+	}
+	if s.deleted || s.generation != n.generation || s.phase == idle {
+		return // nobody waits for this event any more
+	}
+	e.failures++
+	e.at = at + int64(backoff(e.failures, m.random.unit()))
+	e.problem = "the wake stream does not take events: " + reason(n.err)
+	if errors.Is(n.err, stream.NotFound) {
+		e.problem = "the wake stream does not exist"
+	}
+	m.log.Warn("wake event cannot be written", "subscription", s.id, "stream", s.wakeStream, "err", n.err)
+}
+
+// event is a wake event on its way.
+type event struct {
+	path     stream.Path
+	body     []byte
+	producer stream.Producer
+	done     func(error)
+}
+
+// newEvent makes the wake event of the current generation (§7.2). Its producer
+// tuple makes it one event a generation, however often it is written.
+func (m *Manager) newEvent(s *sub, at int64) event {
+	generation := s.generation
+	body := encode(struct {
+		Type       string      `json:"type"`
+		ID         string      `json:"subscription_id"`
+		Stream     stream.Path `json:"stream"`
+		Generation uint64      `json:"generation"`
+		Time       int64       `json:"ts"`
+	}{"wake", s.id, s.firstPending(), generation, at / int64(time.Millisecond)})
+	return event{path: s.wakeStream, body: body,
+		producer: stream.Producer{ID: fmt.Sprintf("__ds/%016x", s.own), Epoch: generation},
+		done:     func(err error) { m.post(news{sub: s, generation: generation, written: true, err: err}) }}
+}
+
+// firstPending is the stream that has waited the longest, "" if none is pending.
+func (s *state) firstPending() stream.Path {
+	if s.marks.first == nil {
+		return ""
+	}
+	return s.marks.first.path
+}
+
+// dueHeap orders subscriptions by when the loop is to look at them. Those without
+// a deadline are not in it.
+type dueHeap []*sub
+
+// set puts s where it belongs and tells whether it is the first now.
+func (h *dueHeap) set(s *sub, at int64) (first bool) {
+	switch {
+	case at == math.MaxInt64:
+		h.remove(s)
+		return false
+	case s.index == 0:
+		s.at = at
+		heap.Push(h, s)
+	case s.at != at:
+		s.at = at
+		heap.Fix(h, s.index-1)
+	default:
+		return false
+	}
+	return s.index == 1
+}
+
+func (h *dueHeap) remove(s *sub) {
+	if s.index > 0 {
+		heap.Remove(h, s.index-1)
+	}
+}
+
+func (h dueHeap) first() *sub {
+	if len(h) == 0 {
+		return nil
+	}
+	return h[0]
+}
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) {
+	s := x.(*sub)
+	s.index = len(*h) + 1
+	*h = append(*h, s)
+}
+
+// Pop implements heap.Interface.
+func (h *dueHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	s.index = 0
+	return s
+}
