@@ -348,6 +348,16 @@ func (e *engine) delete(path stream.Path) error {
 	})
 }
 
+func (e *engine) tail(path stream.Path) (inc stream.Incarnation, tail uint64, found bool) {
+	e.slots.Lock()
+	defer e.slots.Unlock()
+	s := e.decided[path]
+	if s == nil {
+		return 0, 0, false
+	}
+	return s.meta.Incarnation, s.tail, true
+}
+
 func (e *engine) setClosed(path stream.Path) {
 	e.slots.Lock()
 	defer e.slots.Unlock()

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -48,8 +47,9 @@ func TestHistories(t *testing.T) {
 	}
 	for seed := first; seed < first+rounds && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHistory(t, seed)
-			defer func() { h.s.stop() }()
+			rnd, disk := rand.New(rand.NewPCG(seed, 3)), newDisk()
+			h := newHistory(t, seed, func(m *subscription.Manager) backend { return newEngine(disk, m, rnd) })
+			defer func() { h.stop(true) }()
 			h.play(*stepsFlag)
 			h.quiet()
 			if t.Failed() {
@@ -59,13 +59,30 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// backend is an engine that a history runs on, over a disk that survives it.
+type backend interface {
+	subscription.Engine
+	subscription.WakeStreams
+	create(path stream.Path, size uint64) error
+	append(path stream.Path, size uint64) error
+	delete(path stream.Path) error
+	tail(path stream.Path) (inc stream.Incarnation, tail uint64, found bool) // decided
+	events(t *testing.T, path stream.Path) []wakeEvent
+	setBusy(busy bool)
+	crash() // loses what is not durable; nothing is answered any more
+	close()
+}
+
 type history struct {
 	t       *testing.T
-	s       *server
+	open    func(*subscription.Manager) backend
+	hooks   *receivers
 	rnd     *rand.Rand // of the steps
 	running sync.WaitGroup
 
 	mu    sync.Mutex
+	back  backend
+	m     *subscription.Manager
 	luck  *rand.Rand // of everything that happens beside the steps
 	names int
 	lives map[string]*life
@@ -84,6 +101,7 @@ type life struct {
 	// Where cursors may be: not below what was acked or shown, not above what somebody
 	// tried to ack. Without an entry a stream was linked at its beginning.
 	floor, ceil map[place]uint64
+	loose       map[stream.Path]int // links that are being changed
 
 	generation uint64 // highest claimed
 	wakes      []subscription.Wake
@@ -97,20 +115,45 @@ type place struct {
 var historyPaths = []stream.Path{"e/0", "e/1", "e/2", "e/x/0", "f/0", "f/1"}
 var historyWakes = []stream.Path{"wake/0", "wake/1"}
 
-func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 2)), lives: map[string]*life{}}
-	h.s = &server{t: t, disk: newDisk(), rnd: rand.New(rand.NewPCG(seed, 3)), receivers: &receivers{}}
-	h.s.opts.MaxCalls, h.s.opts.MaxCallsPerTarget = 4, 2
-	h.s.setAnswer(h.receive)
-	h.s.start()
+func newHistory(t *testing.T, seed uint64, open func(*subscription.Manager) backend) *history {
+	h := &history{t: t, open: open, hooks: &receivers{}, rnd: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 2)),
+		lives: map[string]*life{}}
+	h.hooks.setAnswer(h.receive)
+	h.start()
 	return h
 }
 
-// parts gives the engine and the manager of the current run of the server.
-func (h *history) parts() (*engine, *subscription.Manager) {
+func (h *history) start() {
+	m := subscription.New(&subscription.Options{MaxCalls: 4, MaxCallsPerTarget: 2})
+	back := h.open(m)
+	if err := m.Start(subscription.Ports{Engine: back, WakeStreams: back, Webhooks: h.hooks, Tokens: tokens{}}); err != nil {
+		h.t.Fatal(err)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.s.engine, h.s.Manager
+	h.back, h.m = back, m
+}
+
+func (h *history) stop(orderly bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if !orderly {
+		h.back.crash()
+		cancel()
+	}
+	if err := h.m.Close(ctx); err != nil {
+		h.t.Error(err)
+	}
+	if orderly {
+		h.back.close()
+	}
+}
+
+// parts gives the engine and the manager of the current run of the server.
+func (h *history) parts() (backend, *subscription.Manager) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.back, h.m
 }
 
 func (h *history) trace(format string, args ...any) {
@@ -155,15 +198,11 @@ func (h *history) play(steps int) {
 
 // restart ends the server and starts it again, in good order or not.
 func (h *history) restart(orderly bool) {
-	if orderly {
-		h.s.stop()
-	} else {
-		h.s.crash()
-	}
+	h.stop(orderly)
 	h.running.Wait()
 	h.trace("restart, orderly %v", orderly)
+	h.start()
 	h.mu.Lock()
-	h.s.start()
 	born := h.born
 	h.born = nil
 	h.mu.Unlock()
@@ -232,7 +271,7 @@ func (h *history) createStep() func() {
 		return nil
 	}
 	h.names++
-	l := &life{id: fmt.Sprint("s", h.names), explicit: map[stream.Path]bool{}, floor: map[place]uint64{}, ceil: map[place]uint64{}}
+	l := &life{id: fmt.Sprint("s", h.names), explicit: map[stream.Path]bool{}, loose: map[stream.Path]int{}, floor: map[place]uint64{}, ceil: map[place]uint64{}}
 	pattern := pick(h.rnd, []string{"e/*", "e/**", "**", "f/0", ""})
 	if h.chance(50) {
 		l.c = hook(pattern)
@@ -252,11 +291,11 @@ func (h *history) createStep() func() {
 	}
 	ttl := int64(1000 + h.rnd.IntN(30_000))
 	l.c.LeaseTTL = &ttl
-	m := h.s.Manager
+	m := h.m
 	known := func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		l.linkedNow(h.s.engine, historyPaths...)
+		l.linkedNow(h.back, slices.Concat(historyPaths, historyWakes)...)
 		h.lives[l.id] = l
 	}
 	return func() {
@@ -285,13 +324,11 @@ func (l *life) links(path stream.Path) bool {
 }
 
 // linkedNow says that cursors of paths may be anywhere up to the tails.
-func (l *life) linkedNow(e *engine, paths ...stream.Path) {
-	e.slots.Lock()
-	defer e.slots.Unlock()
-	for _, path := range append(paths, historyWakes...) {
-		if s := e.decided[path]; s != nil {
-			p := place{path, s.meta.Incarnation}
-			l.ceil[p] = max(s.tail, l.ceil[p])
+func (l *life) linkedNow(e backend, paths ...stream.Path) {
+	for _, path := range paths {
+		if inc, tail, found := e.tail(path); found {
+			p := place{path, inc}
+			l.ceil[p] = max(tail, l.ceil[p])
 			delete(l.floor, p)
 		}
 	}
@@ -349,14 +386,20 @@ func (h *history) linkStep() func() {
 	_, m := h.parts()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !l.pattern.Match(path) { // where the cursor is while this is under way nobody can say
-		for inc := range stream.Incarnation(1000) {
-			delete(l.floor, place{path, inc})
-			l.ceil[place{path, inc}] = math.MaxUint64 / 2
-		}
+	alone := !l.pattern.Match(path)
+	if alone { // where the cursor is while this is under way nobody can say
+		l.loose[path]++
 	}
 	l.explicit[path] = !end
 	return func() {
+		if alone {
+			defer func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				l.loose[path]--
+				l.linkedNow(h.back, path)
+			}()
+		}
 		var err error
 		if end {
 			err = m.RemoveStream(h.t.Context(), l.id, string(path))
@@ -401,7 +444,7 @@ func (h *history) claimStep() func() {
 func (l *life) check(t *testing.T, how string, path stream.Path, acked stream.Offset, floor map[place]uint64) {
 	t.Helper()
 	p := place{path, acked.Inc}
-	if acked.Inc == 0 || !l.links(path) {
+	if acked.Inc == 0 || !l.links(path) || l.loose[path] > 0 {
 		return
 	}
 	if acked.Pos < floor[p] || acked.Pos > l.ceil[p] {
@@ -451,7 +494,7 @@ func (h *history) ackStep() func() {
 			h.t.Errorf("%s: an ack of generation %d was taken after %d was claimed", l.id, w.Generation, l.generation)
 		}
 		for i, k := range w.Streams {
-			if o, err := stream.ParseOffset(acks[i].Offset); err == nil && l.ceil[place{k.Path, o.Inc}] < math.MaxUint64/2 {
+			if o, err := stream.ParseOffset(acks[i].Offset); err == nil && l.loose[k.Path] == 0 {
 				p := place{k.Path, o.Inc}
 				l.floor[p] = max(l.floor[p], o.Pos)
 			}
@@ -465,7 +508,7 @@ func (h *history) someAcks(r *rand.Rand, streams []subscription.Link) []subscrip
 	for i, k := range streams {
 		if r.IntN(100) < 75 {
 			o := k.Tail
-			snap, err := h.s.engine.Stat(k.Path, false)
+			snap, err := h.back.Stat(k.Path, false)
 			if r.IntN(2) == 0 && err == nil && snap.Incarnation == k.Acked.Inc { // as far as it got, not as far as was told
 				o = snap.OffsetAt(k.Acked.Pos + r.Uint64N(snap.Tail-k.Acked.Pos+1))
 			}
@@ -531,7 +574,7 @@ func (h *history) receive(ctx context.Context, _ string, c *wakeCall) (done bool
 	l := h.lives[c.ID]
 	dice, pause := h.luck.IntN(100), time.Duration(h.luck.IntN(3000))*time.Millisecond
 	good := h.good
-	m := h.s.Manager
+	m := h.m
 	h.trace("called %+v", c)
 	h.mu.Unlock()
 	if l == nil {
@@ -628,18 +671,19 @@ func (h *history) quiet() {
 		}
 	}
 	settle()
-	for key := range h.s.disk.rows {
-		if strings.Contains(key, "/m") {
-			h.t.Errorf("row %q is left when all is acked", key)
+	must(h.t, e.Rows([]byte("sub/"), func(r stream.Row) error {
+		if strings.Contains(string(r.Key), "/m") {
+			h.t.Errorf("row %q is left when all is acked", r.Key)
 		}
-	}
+		return nil
+	}))
 	for _, l := range h.lives {
 		h.rested(e, m, l)
 	}
 }
 
 // drain is a worker that reads the wake stream and does what there is to do.
-func (h *history) drain(e *engine, m *subscription.Manager, l *life, v subscription.View) {
+func (h *history) drain(e backend, m *subscription.Manager, l *life, v subscription.View) {
 	pending := slices.ContainsFunc(v.Streams, func(k subscription.Link) bool { return k.Pending })
 	seen := map[uint64]int{}
 	for _, event := range e.events(h.t, stream.Path(l.c.WakeStream)) {
@@ -675,13 +719,17 @@ func (h *history) drain(e *engine, m *subscription.Manager, l *life, v subscript
 }
 
 // rested checks that every stream is acked up to its tail.
-func (h *history) rested(e *engine, m *subscription.Manager, l *life) {
+func (h *history) rested(e backend, m *subscription.Manager, l *life) {
 	v, err := h.look(m, l)
 	if err != nil {
 		return
 	}
 	for _, k := range v.Streams {
-		if tail := e.tailOf(k.Path); k.Acked != tail || k.Pending {
+		var tail stream.Offset
+		if snap, err := e.Stat(k.Path, false); err == nil {
+			tail = snap.TailOffset()
+		}
+		if k.Acked != tail || k.Pending {
 			if l.c.Type == subscription.PullWake && slices.Contains(historyWakes, k.Path) {
 				continue // woken by the others' wake events, in turn
 			}

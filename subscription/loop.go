@@ -106,6 +106,9 @@ func (m *Manager) run() {
 	}
 }
 
+// maxTurn bounds how many subscriptions one turn looks at, since it keeps appends waiting.
+const maxTurn = 500
+
 // turn does what is due. It gives the events to be written and the next deadline.
 func (m *Manager) turn() (events []event, next int64) {
 	m.mu.Lock()
@@ -120,7 +123,7 @@ func (m *Manager) turn() (events []event, next int64) {
 	case m.Engine.Ready() != nil:
 		return nil, at + int64(readyPause)
 	}
-	for {
+	for range maxTurn {
 		s := m.due.first()
 		if s == nil {
 			return events, math.MaxInt64
@@ -139,6 +142,7 @@ func (m *Manager) turn() (events []event, next int64) {
 			m.schedule(s, at)
 		}
 	}
+	return events, at // there may be more
 }
 
 // hear takes news in.
@@ -170,9 +174,13 @@ func (m *Manager) eventWritten(s *sub, n news, at int64) {
 	}
 	e.failures++
 	e.at = at + int64(backoff(e.failures, m.random.unit()))
-	e.problem = "the wake stream does not take events: " + reason(n.err)
-	if errors.Is(n.err, stream.NotFound) {
+	switch refusal, ok := errors.AsType[*stream.Error](n.err); {
+	case ok && refusal.Kind == stream.NotFound:
 		e.problem = "the wake stream does not exist"
+	case ok:
+		e.problem = "the wake stream does not take events: " + refusal.Message
+	default:
+		e.problem = "the wake stream does not take events"
 	}
 	m.log.Warn("wake event cannot be written", "subscription", s.id, "stream", s.wakeStream, "err", n.err)
 }

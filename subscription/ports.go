@@ -10,7 +10,8 @@ import (
 // Engine is what this package needs of a storage engine.
 type Engine interface {
 	// Ready says why small changes are refused at the moment, nil if they are not. It
-	// is asked before anything is decided; what is decided is always taken.
+	// is asked before anything is decided, with a lock held; what is decided is always
+	// taken.
 	Ready() error
 	// PutRows puts rows into the journal behind all that was put before it, all or
 	// none of them, and calls done once they and everything before them are durable

@@ -32,7 +32,9 @@ func (m *Manager) Start(p Ports) error {
 				}
 			}
 		})
-		m.commit(s, st)
+		if len(st.rows) > 0 {
+			m.commit(s, st)
+		}
 	}
 	m.early = nil
 	m.bump()

@@ -66,12 +66,13 @@ func (m *Manager) view(ctx context.Context, s *sub) (View, error) {
 	for try := 1; ; try++ {
 		m.mu.Lock()
 		ended := s.ended
-		explicit := slices.Sorted(maps.Keys(s.state.explicit))
+		explicit := slices.Collect(maps.Keys(s.state.explicit))
 		decided := m.commit(s, &step{})
 		m.mu.Unlock()
 		if err := wait(ctx, decided); err != nil {
 			return View{}, err
 		}
+		slices.Sort(explicit)
 		resting, truncated, err := m.resting(s, explicit)
 		if err != nil {
 			return View{}, err
