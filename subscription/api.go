@@ -96,30 +96,32 @@ func (m *Manager) Create(ctx context.Context, id, root string, c Config) (v View
 	}
 	fresh := &sub{state: state{id: id, own: mathrand.Uint64(), root: root, created: now(), hash: set.hash(links), settings: set}}
 
-	s, err := m.find(ctx, id)
-	if err != nil && !errors.Is(err, notFound()) {
-		return View{}, false, err
-	}
-	if s == nil && set.typ == Webhook {
+	var unfit *Refusal
+	if set.typ == Webhook {
 		if err := m.Webhooks.CheckURL(set.url); err != nil {
-			return View{}, false, refuse(URLRejected, err.Error())
+			unfit = refuse(URLRejected, err.Error())
 		}
 	}
-	if s, created, err = m.create(ctx, fresh, links); err != nil {
+	s, created, err := m.create(ctx, fresh, links, unfit)
+	if err != nil {
 		return View{}, false, err
 	}
 	v, err = m.view(ctx, s)
 	return v, created, err
 }
 
-// create installs fresh, or confirms the subscription that has its name.
-func (m *Manager) create(ctx context.Context, fresh *sub, links []stream.Path) (s *sub, created bool, err error) {
+// create installs fresh, unless it is unfit, or confirms the subscription that has
+// its name.
+func (m *Manager) create(ctx context.Context, fresh *sub, links []stream.Path, unfit *Refusal) (s *sub, created bool, err error) {
 	m.mu.Lock()
 	if s := m.subs[fresh.id]; s != nil {
 		return s, false, m.within(ctx, s, func(st *step) *Refusal { return s.confirm(st, &fresh.state) })
 	}
 	return fresh, true, m.within(ctx, fresh, func(st *step) *Refusal {
-		if len(m.subs) >= m.opts.MaxSubscriptions {
+		switch {
+		case unfit != nil:
+			return unfit
+		case len(m.subs) >= m.opts.MaxSubscriptions:
 			return refuse(LimitExceeded, "there are too many subscriptions")
 		}
 		if r := fresh.link(st, links); r != nil {

@@ -205,6 +205,8 @@ func (m *Manager) look(path stream.Path) tail {
 	case errors.Is(err, stream.NotFound), errors.Is(err, stream.Gone):
 		return tail{}
 	}
-	m.log.Error("stream cannot be looked up", "stream", path, "err", err)
+	if !errors.Is(err, stream.ShuttingDown) {
+		m.log.Error("stream cannot be looked up", "stream", path, "err", err)
+	}
 	return tail{err: err}
 }

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	MaxSubscriptions  int // default 100,000
 	MaxCalls          int // webhook calls under way at once; default 256
-	MaxCallsPerTarget int // of them to one host and port; default 16
+	MaxCallsPerTarget int // of them to one host and port; default 8
 
 	Logger *slog.Logger // default: discard
 }
@@ -30,7 +30,7 @@ func (o *Options) withDefaults() Options {
 	}
 	setDefault(&d.MaxSubscriptions, 100_000)
 	setDefault(&d.MaxCalls, 256)
-	setDefault(&d.MaxCallsPerTarget, 16)
+	setDefault(&d.MaxCallsPerTarget, 8)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
