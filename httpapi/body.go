@@ -13,14 +13,13 @@ import (
 // firstBuffer bounds the memory that a body gets before any of it has come.
 const firstBuffer = protocol.SmallBody
 
-// readBody reads the body, at most the core's MaxBody bytes. A body that breaks
-// off or stalls is an error, so nothing of it is ever appended. The memory is
-// reserved as it grows, not as it is announced, and given back by release. The
-// read deadline stays in place: after an error net/http may want to drain the
-// rest, and after the end it sets its own.
-func (x *exchange) readBody() ([]byte, error) {
+// readBody reads the body, at most limit bytes. A body that breaks off or stalls
+// is an error, so nothing of it is ever appended. The memory is reserved as it
+// grows, not as it is announced, and given back by release. The read deadline
+// stays in place: after an error net/http may want to drain the rest, and after
+// the end it sets its own.
+func (x *exchange) readBody(limit int64) ([]byte, error) {
 	x.reading = true
-	limit := x.core.Options().MaxBody
 	size := x.r.ContentLength // not above limit, Begin saw to that
 	if size < 0 {
 		size = limit + 1

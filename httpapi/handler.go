@@ -89,6 +89,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.send(op.Read())
 	case protocol.Live:
 		x.live(op)
+	case protocol.ControlMode:
+		x.control(op)
 	}
 }
 
@@ -114,21 +116,40 @@ func target(r *http.Request) (path, query string) {
 // write reads the body, if it counts, and waits until the store is done. It
 // waits even if the client has gone: the write is under way.
 func (x *exchange) write(op *protocol.Op) {
-	var body []byte
-	if op.WantsBody() {
-		defer x.release() // also if a panic comes
-		var err error
-		if body, err = x.readBody(); err != nil {
-			x.w.Header().Set("Connection", "close")
-			x.send(x.core.Refuse(&x.req, err))
-			return
-		}
+	defer x.release() // also if a panic comes
+	body, ok := x.body(op)
+	if !ok {
+		return
 	}
 	done := make(chan struct{})
 	op.Submit(body, func() { close(done) })
 	x.release() // the store has taken what it needs
 	<-done
 	x.send(op.Response())
+}
+
+// control answers a control request. Like write it does not ask whether the client
+// is still there: the change is under way.
+func (x *exchange) control(op *protocol.Op) {
+	defer x.release()
+	if body, ok := x.body(op); ok {
+		x.send(op.Serve(body))
+	}
+}
+
+// body reads the body, if it counts. If that fails the client is told, and ok is
+// false.
+func (x *exchange) body(op *protocol.Op) (body []byte, ok bool) {
+	if !op.WantsBody() {
+		return nil, true
+	}
+	body, err := x.readBody(op.MaxBody())
+	if err != nil {
+		x.w.Header().Set("Connection", "close")
+		x.send(x.core.Refuse(&x.req, err))
+		return nil, false
+	}
+	return body, true
 }
 
 // recover keeps a panic from taking the process down. An answer that has begun

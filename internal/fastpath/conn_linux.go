@@ -147,7 +147,7 @@ func (c *conn) request(b []byte, kept bool) bool {
 		}
 		return false
 	}
-	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody {
+	if n > maxHead || !c.parse(b[:n]) || c.head.contentLength > c.loop.srv.opts.MaxBody || c.loop.srv.core.Controls(c.req.Path) {
 		c.handOver(b)
 		return c.state != closed
 	}

@@ -40,6 +40,8 @@ const (
 	delA   = "DELETE %Ra HTTP/1.1\r\nHost: x\r\n\r\n"
 	chunkA = "POST %Ra HTTP/1.1\r\nHost: x\r\n" + text + "\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nchu\r\n2\r\nnk\r\n0\r\nT: v\r\n\r\n"
 	closeA = "GET %Ra HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+	controlA = "PUT %R__ds/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
 )
 
 // oddShapes are answered by net/http, or in part.
@@ -83,6 +85,12 @@ func oddShapes() []shape {
 		{"no body", pipeline(putA, postA[:len(postA)-3])},
 		{"half a body for nobody", pipeline("POST %Rx/../y HTTP/1.1\r\nHost: x\r\n" + text + "\r\nContent-Length: 3\r\n\r\na")},
 		{"nothing", ""},
+		{"control", pipeline(putA, controlA, getA, controlA, strings.Replace(controlA, "PUT", "GET", 1), postA, getA)},
+		{"control first and in pieces", pipeline(controlA, controlA, putA)},
+		{"control, half a body", pipeline(putA, controlA[:len(controlA)-1])},
+		{"control, too large", pipeline(putA, "PUT %R__ds/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\nabc")},
+		{"control, chunked", pipeline("PUT %R__ds/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", getA)},
+		{"control that is none", pipeline(putA, strings.Replace(controlA, "echo", "nothing", 1), strings.Replace(controlA, "__ds/", "__ds%2F", 1), strings.Replace(controlA, "PUT", "DELETE", 1), getA)},
 		{"delete and again", pipeline(putA, postA, delA, getA, putA, getA, delA, delA)},
 	}
 	// Whether net/http goes on after it refused an Expect depends on how fast the
@@ -135,10 +143,45 @@ func TestWhoServes(t *testing.T) {
 			t.Errorf("net/http gets %.100q", h)
 		}
 	}
-	for _, h := range append(oddHeads, pipeline(putA, largePost(256<<10+1)), long(64<<10), pipeline(putA, postA, "\r\n", getA)) {
+	for _, h := range append(oddHeads, pipeline(controlA), pipeline(putA, controlA, getA), pipeline(putA, largePost(256<<10+1)), long(64<<10), pipeline(putA, postA, "\r\n", getA)) {
 		if serves(h) {
 			t.Errorf("the fast path keeps %.100q", h)
 		}
+	}
+}
+
+// slowEcho answers when it is told to.
+type slowEcho struct {
+	echo
+	arrived, let chan struct{}
+}
+
+func (e slowEcho) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
+	e.arrived <- struct{}{}
+	<-e.let
+	return e.echo.Serve(r)
+}
+
+// A control request that waits holds up nobody but its own connection, however many
+// there are.
+func TestWaitingControlRequests(t *testing.T) {
+	slow := slowEcho{arrived: make(chan struct{}), let: make(chan struct{})}
+	s := start(t, config{fast: fastpath.Options{Loops: 1, Workers: 1}, protocol: protocol.Options{Control: slow}})
+	var waiting []*conn
+	for range 20 {
+		waiting = append(waiting, s.dial().send("%s", pipeline(controlA)))
+		<-slow.arrived
+	}
+	s.do(201, "PUT", "a", "x", text)
+	s.do(204, "POST", "a", "y", text)
+	s.do(200, "GET", "a", "")
+	for _, c := range waiting {
+		slow.let <- struct{}{}
+		defer func() {
+			if _, body := c.answer("PUT", 200); body != "echo of abc" {
+				t.Errorf("answer %q", body)
+			}
+		}()
 	}
 }
 

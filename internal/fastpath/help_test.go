@@ -74,6 +74,9 @@ func start(t testing.TB, cfg config) *server {
 		}
 	}
 	cfg.protocol.Logger = logger
+	if cfg.protocol.Control == nil {
+		cfg.protocol.Control = echo{}
+	}
 	var err error
 	if s.core, err = protocol.New(counted{store, s}, &cfg.protocol); err != nil {
 		t.Fatal(err)
@@ -107,6 +110,20 @@ func start(t testing.TB, cfg config) *server {
 	s.stopNow = sync.OnceFunc(func() { s.stop(served) })
 	t.Cleanup(s.stopNow)
 	return s
+}
+
+// echo is a control API with one endpoint that sends bodies back.
+type echo struct{}
+
+func (echo) Methods(path string) []string {
+	if path == "echo" {
+		return []string{"GET", "HEAD", "PUT"}
+	}
+	return nil
+}
+
+func (echo) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
+	return protocol.ControlAnswer{Status: 200, Type: "text/plain", Body: append([]byte("echo of "), r.Body...)}, nil
 }
 
 // counted counts what a store is asked for.

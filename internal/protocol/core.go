@@ -22,6 +22,8 @@ type Core struct {
 	frames   frames
 	pacer    pacer
 	inflight inflight
+
+	controlRoot string // path of the control API, with the slash at the end
 }
 
 // New returns the protocol on store. opt may be nil.
@@ -32,6 +34,7 @@ func New(store Store, opt *Options) (*Core, error) {
 	c := &Core{store: store, opt: opt.withDefaults(), draining: make(chan struct{})}
 	c.opt.Logger = LimitLog(c.opt.Logger)
 	c.root = c.opt.BasePath + "/v1/stream/"
+	c.controlRoot = c.root + controlSegment
 	c.common = commonFields(&c.opt)
 	c.pacer.rate = pacedRate * runtime.GOMAXPROCS(0)
 	c.inflight.max = c.opt.MaxInflight
@@ -77,9 +80,10 @@ const (
 	Write Mode = iota + 1
 	Read
 	Live
+	ControlMode
 )
 
-// Op is one operation on a stream whose head is right.
+// Op is one operation whose head is right, on a stream or on the control API.
 type Op struct {
 	core *Core
 	req  *Request
@@ -110,7 +114,23 @@ func (o *Op) Mode() Mode { return o.mode }
 
 // WantsBody reports whether the request's body counts. An adapter that is not
 // asked for it need not read it.
-func (o *Op) WantsBody() bool { return o.mode == Write && o.remove == nil && o.req.mayHaveBody() }
+func (o *Op) WantsBody() bool {
+	switch o.mode {
+	case Write:
+		return o.remove == nil && o.req.mayHaveBody()
+	case ControlMode:
+		return (o.req.Method == "PUT" || o.req.Method == "POST") && o.req.mayHaveBody()
+	}
+	return false
+}
+
+// MaxBody is the largest body that the operation takes, in bytes.
+func (o *Op) MaxBody() int64 {
+	if o.mode == ControlMode {
+		return min(o.core.opt.MaxBody, maxControlBody)
+	}
+	return o.core.opt.MaxBody
+}
 
 // Immediate reports whether the operation's next call (Read, Submit, or the first
 // Step of its feed) can do without the disk. Creations and deletions never can:
@@ -140,14 +160,15 @@ func (o *Op) looksBackFrom(pos uint64) uint64 {
 // doomed is answered before its body was read if the client waits for a 100 or
 // announced a large one.
 func (c *Core) Begin(req *Request) (*Op, *Response) {
+	if methods := c.endpoint(req.Path); len(methods) > 0 {
+		return c.beginControl(req, methods)
+	}
 	switch req.Method {
 	case "GET", "HEAD", "PUT", "POST", "DELETE":
 	case "OPTIONS":
 		return nil, c.preflight(req)
-	case "PATCH", "TRACE", "CONNECT":
-		return nil, c.Refuse(req, refuse(methodNotAllowed, "streams have no such method"))
 	default:
-		return nil, c.Refuse(req, refuse(methodUnknown, "this server knows no such method"))
+		return nil, c.Refuse(req, refuseMethod(req.Method))
 	}
 	path, err := c.parsePath(req.Path)
 	if err != nil {

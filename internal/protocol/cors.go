@@ -50,8 +50,9 @@ func (c *Core) allowOrigin(r *Response, req *Request) {
 // preflight answers OPTIONS, on any path.
 func (c *Core) preflight(req *Request) *Response {
 	r := c.answer(req, 204)
-	r.add("Allow", allowedMethods)
-	r.add("Access-Control-Allow-Methods", allowedMethods)
+	allow := c.allow(req)
+	r.add("Allow", allow)
+	r.add("Access-Control-Allow-Methods", allow)
 	r.add("Access-Control-Allow-Headers", acceptedHeaders)
 	r.add("Access-Control-Max-Age", preflightMaxAge)
 	r.add("Cache-Control", cacheNever)

@@ -7,14 +7,15 @@
 // An adapter calls [Core.Begin] with the head of a request. It gets the answer at
 // once, or an [Op] whose [Op.Mode] says what comes next:
 //
-//   - Write: read the body (at most [Options.MaxBody] bytes), call [Op.Submit],
+//   - Write: read the body (at most [Op.MaxBody] bytes), call [Op.Submit],
 //     wait until it says done, send [Op.Response];
 //   - Read: send what [Op.Read] gives;
 //   - Live: [Op.Open] a feed, step it, write out fully what a step gives, and
-//     wait when the step says so. [Feed.Close] it in the end.
+//     wait when the step says so. [Feed.Close] it in the end;
+//   - ControlMode: read the body if it counts, send what [Op.Serve] gives.
 //
 // Nothing here starts a goroutine or sets a timer. Only Begin (if
-// [Request.BeginWaits] says so), Read, Submit, Feed.Step and the blocks of a
+// [Request.BeginWaits] says so), Read, Submit, Serve, Feed.Step and the blocks of a
 // Response may wait for the disk. What a stream is
 // and which change is right is package stream's; storing is the [Store]'s.
 //

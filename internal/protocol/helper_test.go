@@ -95,6 +95,8 @@ func (c *client) do(line string, args ...string) *answer {
 		res = op.Response()
 	case protocol.Read:
 		res = op.Read()
+	case protocol.ControlMode:
+		res = op.Serve([]byte(body))
 	case protocol.Live:
 		l := c.open(line, args...)
 		act := l.next()

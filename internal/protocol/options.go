@@ -47,6 +47,9 @@ type Options struct {
 	// "https://host:port". Default nil: all. An empty list allows none.
 	AllowedOrigins []string
 
+	// Control answers below the reserved segment. Default nil: nobody does.
+	Control Control
+
 	// Logger gets the causes of 5xx answers. Default: none.
 	Logger *slog.Logger
 }

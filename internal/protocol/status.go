@@ -96,7 +96,7 @@ func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
 	case stream.ProducerFenced:
 		r.addUint(wire.HeaderProducerEpoch, e.Epoch)
 	case methodNotAllowed, methodUnknown:
-		r.add("Allow", allowedMethods)
+		r.add("Allow", c.allow(req))
 	}
 	if r.Status == 503 || r.Status == 507 {
 		r.add("Retry-After", retryAfter)

@@ -111,7 +111,7 @@ func (o *Op) readType() error {
 }
 
 func (o *Op) checkLength() error {
-	if o.req.ContentLength > o.core.opt.MaxBody {
+	if o.req.ContentLength > o.MaxBody() {
 		return o.core.TooLarge()
 	}
 	return nil
@@ -240,14 +240,18 @@ func (o *Op) createResponse() *Response {
 }
 
 // location is the URL of the request's stream, encoded as the client sent it.
-func (c *Core) location(req *Request) string {
+func (c *Core) location(req *Request) string { return c.origin(req) + req.Path }
+
+// origin is what stands before a path of this server in a URL that the client can
+// use, "" if it named no host.
+func (c *Core) origin(req *Request) string {
 	switch {
 	case c.opt.PublicURL != "":
-		return c.opt.PublicURL + req.Path
+		return c.opt.PublicURL
 	case req.Host == "":
-		return req.Path
+		return ""
 	case req.Secure:
-		return "https://" + req.Host + req.Path
+		return "https://" + req.Host
 	}
-	return "http://" + req.Host + req.Path
+	return "http://" + req.Host
 }
