@@ -106,8 +106,12 @@ func (c *checker) foldJournal() error {
 	if err := journal.Check(c.e.fs, dir, applied); err != nil {
 		c.report.add("journal", "%v", err)
 	}
-	r := &recovery{e: c.e, orphans: map[stream.ID]uint64{}}
-	_, err := journal.Scan(c.e.fs, dir, &journal.Visitor{
+	r, err := newRecovery(c.e)
+	if err != nil {
+		return err
+	}
+	defer r.rows.Close()
+	_, err = journal.Scan(c.e.fs, dir, &journal.Visitor{
 		Record: func(_ journal.FrameInfo, rec journal.Record) error {
 			c.report.Records++
 			if rec.LSN <= applied {

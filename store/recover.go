@@ -14,6 +14,7 @@ import (
 // is passed over.
 type recovery struct {
 	e       *Engine
+	rows    *archive.Loader
 	records int
 
 	// orphans are streams of which the journal has records but neither it nor
@@ -31,14 +32,27 @@ type recovery struct {
 	aside  *archive.Batch
 }
 
+// newRecovery begins a recovery. Its rows have to be closed.
+func newRecovery(e *Engine) (*recovery, error) {
+	rows, err := e.archive.NewLoader()
+	if err != nil {
+		return nil, err
+	}
+	return &recovery{e: e, rows: rows, orphans: map[stream.ID]uint64{}}, nil
+}
+
 // recover opens the journal and replays what the archive does not have.
 func (e *Engine) recover() error {
 	began := time.Now()
 	applied := e.archive.Applied()
 	e.flush.applied = applied
 	e.nextID.Store(uint64(e.archive.NextID()))
-	r := &recovery{e: e, orphans: map[stream.ID]uint64{}, keep: true}
-	var err error
+	r, err := newRecovery(e)
+	if err != nil {
+		return err
+	}
+	defer r.rows.Close()
+	r.keep = true
 	e.journal, err = journal.Open(e.fs, e.fs.PathJoin(e.dir, journalDir),
 		&journal.Options{SegmentSize: e.opts.SegmentSize}, applied, r.replay)
 	if err != nil {
@@ -90,7 +104,7 @@ func (r *recovery) find(id stream.ID) (l *live, ok bool) {
 	if l := r.e.table.byID(id); l != nil {
 		return l, true
 	}
-	row, err := r.e.archive.Load(id)
+	row, err := r.rows.Load(id)
 	if err != nil {
 		r.setAside(id, err)
 		return nil, false

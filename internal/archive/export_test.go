@@ -8,6 +8,9 @@ type SpaceFS struct{ *spaceFS }
 // NewSpaceFS puts one over another file system.
 func NewSpaceFS(fs vfs.FS, dir string) SpaceFS { return SpaceFS{newSpaceFS(fs, dir)} }
 
+// Trust says that the archive has been opened.
+func (s SpaceFS) Trust() { s.trust() }
+
 // Close lets everybody go who waits for space.
 func (s SpaceFS) Close() { close(s.closed) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -54,19 +55,9 @@ func (a *Archive) openMirror(o *Options) (copied []byte, err error) {
 // archive is now. They can differ in the batches that were under way at a crash.
 func (a *Archive) alignMirror(copied []byte) error {
 	behind := !bytes.Equal(copied, a.header)
-	var ops mirror.Ops
-	hasHeader := false
-	for _, key := range a.mirror.Pending() {
-		hasHeader = hasHeader || bytes.Equal(key, headerKey)
-		value, err := a.get(key)
-		switch {
-		case err != nil:
-			a.log.Error("a row cannot be read", "key", fmt.Sprintf("%x", key), "err", err)
-		case value == nil:
-			ops.Delete(key)
-		default:
-			ops.Set(key, value)
-		}
+	ops, hasHeader, err := a.pendingRows()
+	if err != nil {
+		return err
 	}
 	if behind && !hasHeader {
 		a.log.Error("the second copy of the rows is not what it should be, it is made anew")
@@ -77,6 +68,33 @@ func (a *Archive) alignMirror(copied []byte) error {
 		return err
 	}
 	return a.commitMirror()
+}
+
+// pendingRows gives the archive's side of the rows in which the two can differ, and
+// whether the header is one of them.
+func (a *Archive) pendingRows() (ops mirror.Ops, hasHeader bool, err error) {
+	rows, err := a.NewLoader()
+	if err != nil {
+		return nil, false, err
+	}
+	keys := a.mirror.Pending()
+	slices.SortFunc(keys, bytes.Compare) // there may be a million: neighbours share a block
+	for _, key := range slices.CompactFunc(keys, bytes.Equal) {
+		hasHeader = hasHeader || bytes.Equal(key, headerKey)
+		found := false
+		err := rows.get(key, func(value []byte) error {
+			found = true
+			ops.Set(key, value)
+			return nil
+		})
+		switch {
+		case err != nil:
+			a.log.Error("a row cannot be read", "key", fmt.Sprintf("%x", key), "err", err)
+		case !found:
+			ops.Delete(key)
+		}
+	}
+	return ops, hasHeader, rows.Close()
 }
 
 // mirrorOps tells the mirror of changes that are about to be made.

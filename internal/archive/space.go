@@ -71,6 +71,13 @@ func newSpaceFS(fs vfs.FS, dir string) *spaceFS {
 	return s
 }
 
+// inUse says whether the archive has been opened.
+func (s *spaceFS) inUse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trusted
+}
+
 // room fails if there is not even space for the manifest.
 func (s *spaceFS) room() error {
 	usage, err := s.GetDiskUsage(s.dir)
@@ -172,7 +179,8 @@ func (f *spaceFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// manifestFile is a file whose writes wait for space.
+// manifestFile is a file whose writes wait for space once the archive is in use; a
+// start fails instead.
 type manifestFile struct {
 	vfs.File
 	fs *spaceFS
@@ -183,7 +191,7 @@ func (f *manifestFile) Write(p []byte) (written int, err error) {
 	for {
 		n, err := f.File.Write(p[written:])
 		written += n
-		if err == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		if err == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) || !f.fs.inUse() {
 			return written, err
 		}
 		select {

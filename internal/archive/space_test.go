@@ -156,6 +156,7 @@ func TestManifestWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			full := &fullFS{FS: vfs.NewMem(), room: make(chan struct{})}
 			fs := archive.NewSpaceFS(full, "")
+			fs.Trust()
 			f, err := fs.Create("MANIFEST", archive.ManifestCategory)
 			if err != nil {
 				t.Fatal(err)
