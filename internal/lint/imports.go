@@ -59,6 +59,9 @@ var layers = map[string]layer{
 	"subscription": {
 		inside: []string{"stream", "internal/glob"},
 		why:    "durable cursors say in interfaces what they need of engine, wake streams and webhooks; the root joins them"},
+	"internal/control": {
+		inside: []string{"stream", "subscription", "internal/protocol"},
+		why:    "it turns requests into calls of the subscription manager; what they do is decided there, and no transport is known here"},
 	"internal/webhook": {
 		outside: []string{disk},
 		why:     "it signs and delivers bytes, and keeps its keys in a file of the data directory; who is woken when, and with what, is decided above"},
@@ -77,7 +80,7 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/wire", "client"},
 		why:    "a load generator sees the server as users see it"},
 	".": {
-		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/fastpath",
+		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
 			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/web"},
 		outside: []string{disk},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},

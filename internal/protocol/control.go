@@ -40,7 +40,7 @@ type ControlAnswer struct {
 
 // maxControlBody bounds the body of a control request, if [Options.MaxBody] does
 // not: the acks of the 1,000 streams that a wake may name fit in.
-const maxControlBody = 4 << 20
+const maxControlBody = 2 << 20
 
 // Controls reports whether a path, as sent, belongs to the control API. Its requests
 // may wait for long and have to be answered where that harms nobody.
@@ -111,6 +111,9 @@ func (o *Op) Serve(body []byte) *Response {
 		answer.Cache = cacheNever
 	}
 	res.add("Cache-Control", answer.Cache)
+	if answer.Status == 401 {
+		res.add("WWW-Authenticate", "Bearer") // RFC 9110 §15.5.2
+	}
 	res.setBody(answer.Body)
 	return res
 }

@@ -81,7 +81,9 @@ func TestControlMethods(t *testing.T) {
 func TestControlAnswers(t *testing.T) {
 	c, e := newControlled(t, protocol.Options{AllowedOrigins: []string{"https://a.example"}})
 	e.answer = protocol.ControlAnswer{Status: 204}
-	c.do("PUT __ds/thing", "Origin: https://a.example").want(204, "Cache-Control: no-store", "Content-Type:", "Access-Control-Allow-Origin: https://a.example").text("")
+	c.do("PUT __ds/thing", "Origin: https://a.example").want(204, "Cache-Control: no-store", "Content-Type:", "Access-Control-Allow-Origin: https://a.example", "WWW-Authenticate:").text("")
+	e.answer = protocol.ControlAnswer{Status: 401}
+	c.do("PUT __ds/thing").want(401, "WWW-Authenticate: Bearer")
 	e.answer = protocol.ControlAnswer{Status: 200, Type: "text/x", Cache: "public, max-age=300", Body: []byte("key")}
 	c.do("GET __ds/public").want(200, "Cache-Control: public, max-age=300", "Content-Type: text/x", "Vary: Origin").text("key")
 	e.err = &stream.Error{Kind: stream.ShuttingDown, Message: "bye"}
@@ -93,7 +95,7 @@ func TestControlAnswers(t *testing.T) {
 }
 
 func TestControlBodyLimit(t *testing.T) {
-	for _, tt := range []struct{ max, want int64 }{{100, 100}, {64 << 20, 4 << 20}} {
+	for _, tt := range []struct{ max, want int64 }{{100, 100}, {64 << 20, 2 << 20}} {
 		c, _ := newControlled(t, protocol.Options{MaxBody: tt.max})
 		req, _ := c.request("PUT __ds/thing", nil)
 		for length, refused := range map[int64]bool{tt.want: false, tt.want + 1: true, -1: false} {
