@@ -18,6 +18,7 @@ type Report struct {
 	Streams  int       `json:"streams"`  // living ones, soft-deleted ones included
 	Bytes    uint64    `json:"bytes"`    // of stream data, inherited data not counted
 	Chunks   int       `json:"chunks"`   // in the archive
+	Rows     int       `json:"rows"`     // small ones, beside the streams
 	Records  uint64    `json:"records"`  // in the journal
 	Archived uint64    `json:"archived"` // journal record up to which the archive is complete
 	Problems []Problem `json:"problems"`
@@ -90,7 +91,7 @@ func (c *checker) run() error {
 	if err := c.foldJournal(); err != nil {
 		return err
 	}
-	steps := []func() error{c.chunks, c.rows, c.asides, c.names, c.deadlines, c.mirror, c.forks}
+	steps := []func() error{c.chunks, c.rows, c.small, c.asides, c.names, c.deadlines, c.mirror, c.forks}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -159,6 +160,21 @@ func (c *checker) chunks() error {
 	})
 }
 
+// small checks the small rows, archive and journal taken together.
+func (c *checker) small() error {
+	err := c.e.Rows(nil, func(r Row) error {
+		c.report.Rows++
+		if err := checkRow(r); err != nil {
+			c.report.add(fmt.Sprintf("row %.40q", r.Key), "%v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		c.report.add("rows", "%v", err)
+	}
+	return nil
+}
+
 // rows checks every state row against its chunks.
 func (c *checker) rows() error {
 	err := c.e.archive.Rows(func(row *archive.Row) error {
@@ -200,9 +216,9 @@ func (c *checker) asides() error {
 }
 
 func (c *checker) names() error {
-	return c.e.archive.Names(func(p stream.Path, id stream.ID) error {
-		if row, err := c.e.archive.Load(id); err == nil && (row == nil || row.State.Path != p) {
-			c.report.add("archive, name "+string(p), "it leads to stream %d, which is not there", id)
+	return c.e.archive.Names(func(n archive.Name) error {
+		if row, err := c.e.archive.Load(n.ID); err == nil && (row == nil || row.State.Path != n.Path) {
+			c.report.add("archive, name "+string(n.Path), "it leads to stream %d, which is not there", n.ID)
 		}
 		return nil
 	})

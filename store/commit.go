@@ -23,10 +23,15 @@ type op struct {
 	live      *live
 	source    *live   // create of a fork: its source; delete: the ancestor that lost a fork
 	collected []*live // delete: ancestors that end with it
-	lsn       uint64
-	body      journal.Span
 	dataLen   int
+
+	// With a record or rows.
+	lsn  uint64
+	body journal.Span
 }
+
+// isRows reports whether an op to be published is about rows, not a stream.
+func (o *op) isRows() bool { return o.rec == nil && o.lsn != 0 }
 
 // batch is a group of commands that become durable with one sync.
 type batch struct {
@@ -34,6 +39,8 @@ type batch struct {
 	ops     []op
 	queued  int64 // its part of openBatch.queued
 }
+
+func newBatch(size int) *batch { return &batch{records: journal.NewBatch(size)} }
 
 // Sizes of batches in bytes. A record of largeRecord or more is a batch of its
 // own, encoded before anybody is kept waiting for it.
@@ -63,7 +70,7 @@ func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
 func (e *Engine) commit(o op) bool {
 	var own *batch
 	if o.rec != nil && len(o.rec.Data) >= largeRecord {
-		own = &batch{records: journal.NewBatch(len(o.rec.Data) + recordOverhead)}
+		own = newBatch(len(o.rec.Data) + recordOverhead)
 		o.encode(own)
 	}
 	if !e.open.put(&o, own) {
@@ -74,9 +81,7 @@ func (e *Engine) commit(o op) bool {
 	if o.rec != nil {
 		o.fold()
 	}
-	if e.open.corks.Load() == 0 {
-		e.open.kick()
-	}
+	e.kick()
 	return true
 }
 
@@ -88,6 +93,31 @@ func (b *openBatch) put(o *op, own *batch) bool {
 	if b.sealed {
 		return false
 	}
+	b.room(own)
+	if o.rec != nil && own == nil {
+		o.encode(b.cur)
+	}
+	b.add(o, o.rec != nil)
+	return true
+}
+
+// putRows is put for rows.
+func (b *openBatch) putRows(o *op, rows []Row, own *batch) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sealed {
+		return false
+	}
+	b.room(own)
+	if len(rows) > 0 && own == nil {
+		o.encodeRows(b.cur, rows)
+	}
+	b.add(o, len(rows) > 0)
+	return true
+}
+
+// room makes cur a batch that one more record may go into: own, if it is there.
+func (b *openBatch) room(own *batch) {
 	if b.cur != nil && (own != nil || b.cur.records.Len() >= maxBatch) {
 		b.full = append(b.full, b.cur)
 		b.cur = nil
@@ -96,24 +126,36 @@ func (b *openBatch) put(o *op, own *batch) bool {
 	case own != nil:
 		b.cur = own
 	case b.cur == nil:
-		b.cur = &batch{records: journal.NewBatch(b.hint)}
+		b.cur = newBatch(b.hint)
 	}
-	if o.rec != nil {
-		if own == nil {
-			o.encode(b.cur)
-		}
-		b.cur.queued += o.reserved
+}
+
+// add takes an op into cur, which holds its record already, if it has one.
+func (b *openBatch) add(o *op, record bool) {
+	if record {
 		o.lsn = b.nextLSN
 		b.nextLSN++
 	}
+	b.cur.queued += o.reserved
 	b.cur.ops = append(b.cur.ops, *o)
-	return true
 }
 
 // encode writes the op's record into a batch.
 func (o *op) encode(b *batch) {
 	o.body = b.records.Add(byte(o.rec.Kind), o.rec.AppendTo)
 	o.dataLen = len(o.rec.Data)
+}
+
+func (o *op) encodeRows(b *batch, rows []Row) {
+	o.body = b.records.Add(byte(stream.RecordRows), func(dst []byte) []byte { return appendRows(dst, rows) })
+}
+
+// kick tells the committer that there is something, unless somebody is about to
+// say so.
+func (e *Engine) kick() {
+	if e.open.corks.Load() == 0 {
+		e.open.kick()
+	}
 }
 
 // kick tells the committer that there is something.
@@ -226,14 +268,17 @@ func (e *Engine) writeBatch(b *batch) {
 		b.refuse(err)
 		return
 	}
+	var err error
 	if b.records.Records() > 0 {
-		err := e.appendJournal(b.records)
-		e.open.queued.Add(-b.queued)
-		if err != nil {
-			e.fail(err)
-			b.refuse(e.failed())
-			return
-		}
+		err = e.appendJournal(b.records)
+	}
+	e.open.queued.Add(-b.queued)
+	if err != nil {
+		e.fail(err)
+		b.refuse(e.failed())
+		return
+	}
+	if b.records.Records() > 0 {
 		e.publish(b)
 		defer e.written(b.records.Len())
 	}
@@ -264,7 +309,7 @@ func (e *Engine) appendJournal(b *journal.Batch) error {
 			return err
 		}
 		if noSpace(err) {
-			e.space.isFull.Store(true)
+			e.space.ranOut()
 		}
 		e.flush.kick()
 		select {
@@ -288,11 +333,17 @@ func (e *Engine) publish(b *batch) {
 	var last uint64
 	for i := range b.ops {
 		o := &b.ops[i]
-		if o.rec == nil {
+		if o.lsn == 0 {
 			continue
 		}
 		last = o.lsn
 		body := b.records.Body(o.body)
+		if o.isRows() {
+			if err := e.publishRows(body); err != nil {
+				e.fail(err) // encoder and decoder do not agree
+			}
+			continue
+		}
 		o.publish(e, body[len(body)-o.dataLen:])
 		o.rec = nil // it points into the request
 	}

@@ -80,3 +80,27 @@ func (e *Engine) Renew(p stream.Path) error {
 	e.flush.mark(s.cur)
 	return nil
 }
+
+// Flush is a whole flush.
+func (e *Engine) Flush() error { return e.flushAll() }
+
+// FlushRowsInSteps is FlushInSteps for rows.
+func (e *Engine) FlushRowsInSteps(beforeApply, beforeSettle func()) error {
+	w, err := e.flushRows()
+	if err != nil {
+		return err
+	}
+	beforeApply()
+	if err := w.Apply(); err != nil {
+		return err
+	}
+	beforeSettle()
+	e.flush.tails.Add(-e.rows.moved())
+	return e.archive.Sync()
+}
+
+// AppendRows encodes rows as the journal has them.
+func AppendRows(rows []Row) []byte { return appendRows(nil, rows) }
+
+// Unflushed is the number of bytes in memory that the archive does not have.
+func (e *Engine) Unflushed() int64 { return e.flush.tails.Load() }

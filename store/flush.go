@@ -21,7 +21,7 @@ type flusher struct {
 	moved   sync.Cond // with mu: durable moved on, a flush ended, or the engine failed
 	need    uint64    // LSN that the flusher waits for; guarded by mu
 	ready   chan struct{}
-	tails   atomic.Int64 // bytes in the tails of all streams
+	tails   atomic.Int64 // bytes in the tails of all streams, and of rows
 	pending atomic.Int64 // bytes in the journal since the last flush began
 	applied uint64       // LSN that the archive's header tells; flusher only
 
@@ -154,11 +154,16 @@ func (e *Engine) flushAll() error {
 			e.giveWay(time.Since(began))
 		}
 	}
-	w := e.archive.NewBatch()
+	w, err := e.flushRows()
+	if err != nil {
+		return err
+	}
 	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
 	if err := w.Apply(); err != nil {
 		return err
 	}
+	e.flush.tails.Add(-e.rows.moved())
+	e.flush.progress()
 	if err := e.archive.Sync(); err != nil {
 		return err
 	}

@@ -79,6 +79,15 @@ func (e *Engine) recover() error {
 }
 
 func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
+	if stream.RecordKind(kind) == stream.RecordRows {
+		// The last one of a key wins, so it does not matter how many of them the
+		// archive has already.
+		r.records++
+		if err := r.e.publishRows(body); err != nil {
+			return fmt.Errorf("replay record %d: %w", lsn, err)
+		}
+		return nil
+	}
 	rec, err := stream.DecodeRecord(stream.RecordKind(kind), body)
 	if err != nil {
 		return fmt.Errorf("replay record %d: %w", lsn, err)

@@ -13,10 +13,11 @@ import (
 // is too small to archive what is in memory, so that the archive never meets a
 // full disk; deletions and reads go on, and service resumes by itself.
 type spaceGuard struct {
-	fs     vfs.FS
-	dir    string
-	isFull atomic.Bool
-	ready  chan struct{} // capacity 1: look now
+	fs      vfs.FS
+	dir     string
+	isFull  atomic.Bool
+	isSpent atomic.Bool   // half of the reserve is gone
+	ready   chan struct{} // capacity 1: look now
 }
 
 // The free space, in bytes, that is left for the archive's own work, above all to
@@ -34,6 +35,10 @@ func (g *spaceGuard) init(fs vfs.FS, dir string) {
 
 func (g *spaceGuard) full() bool { return g.isFull.Load() }
 
+// spent is full for small changes, which go on for as long as they leave room for
+// those that free space.
+func (g *spaceGuard) spent() bool { return g.isSpent.Load() }
+
 // kick asks for a look soon.
 func (g *spaceGuard) kick() {
 	select {
@@ -43,11 +48,22 @@ func (g *spaceGuard) kick() {
 }
 
 // tight reports whether the free space is below what archiving so many bytes
-// takes. A file system that cannot tell has space.
-func (g *spaceGuard) tight(unarchived int64) bool {
+// takes and the reserve, and below half of the reserve. A file system that cannot
+// tell has space.
+func (g *spaceGuard) tight(unarchived int64) (tight, spent bool) {
 	usage, err := g.fs.GetDiskUsage(g.dir)
+	if err != nil {
+		return false, false
+	}
 	reserve := min(max(usage.TotalBytes/4, minReserve), maxReserve)
-	return err == nil && usage.AvailBytes < reserve+uint64(unarchived+unarchived/4)
+	need := uint64(unarchived + unarchived/4)
+	return usage.AvailBytes < need+reserve, usage.AvailBytes < need+reserve/2
+}
+
+// ranOut notes that the disk had no space for the journal.
+func (g *spaceGuard) ranOut() {
+	g.isFull.Store(true)
+	g.isSpent.Store(true)
 }
 
 // checkSpace looks at the disk, prepares the journal's next segment while there
@@ -58,14 +74,16 @@ func (e *Engine) checkSpace() {
 		e.fail(errors.New("the data directory has been removed"))
 		return
 	}
-	full := e.space.tight(e.flush.tails.Load())
+	full, spent := e.space.tight(e.flush.tails.Load())
 	if !full {
 		err := e.journal.Prepare(recordOverhead)
 		full = err != nil && noSpace(err)
+		spent = full
 		if err != nil && !full && e.failed() == nil {
 			e.log.Error("next journal segment cannot be prepared", "err", err)
 		}
 	}
+	e.space.isSpent.Store(spent)
 	if full != e.space.isFull.Swap(full) {
 		if full {
 			e.log.Error("the disk is full: changes are refused until there is space again")

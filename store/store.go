@@ -110,6 +110,7 @@ type Engine struct {
 	forks sync.Mutex // held by whoever holds more than one slot
 
 	open    openBatch
+	rows    rowTable
 	durable atomic.Uint64 // LSN up to which records are published
 	nextID  atomic.Uint64
 
@@ -228,9 +229,10 @@ func (e *Engine) Close() error {
 		e.flush.progress()
 		e.workers.Wait()
 		var err error
+		tight, _ := e.space.tight(e.flush.tails.Load())
 		switch {
 		case e.failed() != nil:
-		case e.space.tight(e.flush.tails.Load()):
+		case tight:
 			e.log.Warn("the disk is full: what is not in the archive yet stays in the journal")
 		default:
 			err = e.flushAll()
@@ -275,7 +277,7 @@ func (e *Engine) admit(size int, frees bool) (reserved int64, err error) {
 	case size > maxRecord:
 		return 0, &stream.Error{Kind: stream.TooLarge, Message: "the data are larger than one record may be"}
 	case !frees && e.space.full():
-		return 0, &stream.Error{Kind: stream.DiskFull, Message: "the server's disk is full"}
+		return 0, diskFull()
 	}
 	reserved = int64(size)
 	limit := e.opts.MaxQueued
@@ -284,9 +286,17 @@ func (e *Engine) admit(size int, frees bool) (reserved int64, err error) {
 	}
 	if queued := e.open.queued.Add(reserved); queued > limit && queued > reserved {
 		e.open.queued.Add(-reserved)
-		return 0, &stream.Error{Kind: stream.Busy, Message: "too many changes are waiting for the disk"}
+		return 0, busy()
 	}
 	return reserved, nil
+}
+
+func diskFull() error {
+	return &stream.Error{Kind: stream.DiskFull, Message: "the server's disk is full"}
+}
+
+func busy() error {
+	return &stream.Error{Kind: stream.Busy, Message: "too many changes are waiting for the disk"}
 }
 
 func (e *Engine) newIdentity() (stream.ID, stream.Incarnation) {

@@ -12,6 +12,7 @@ const (
 	RecordAppend RecordKind = 2 // data, producer state, Stream-Seq and close of one POST
 	RecordDelete RecordKind = 3 // a stream ends, by DELETE or by its lifetime
 	RecordTouch  RecordKind = 4 // a sliding window was renewed
+	RecordRows   RecordKind = 5 // small rows of the engine; of no stream, so not a Record
 )
 
 // String names the kind for people.
@@ -25,6 +26,8 @@ func (k RecordKind) String() string {
 		return "delete"
 	case RecordTouch:
 		return "touch"
+	case RecordRows:
+		return "rows"
 	}
 	return "unknown"
 }

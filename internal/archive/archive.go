@@ -258,16 +258,28 @@ func (a *Archive) Load(id stream.ID) (*Row, error) {
 		return nil, err
 	}
 	defer a.leave()
-	return loadRow(id, func(key []byte, use func([]byte) error) error {
-		b, closer, err := a.db.Get(key)
-		if errors.Is(err, pebble.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(use(b), closer.Close())
-	})
+	return loadRow(id, a.use)
+}
+
+// LoadState is Load without the stream's producers.
+func (a *Archive) LoadState(id stream.ID) (*Row, error) {
+	if err := a.enter(); err != nil {
+		return nil, err
+	}
+	defer a.leave()
+	return loadState(id, a.use)
+}
+
+// use hands over the value of a key, if there is one.
+func (a *Archive) use(key []byte, use func([]byte) error) error {
+	b, closer, err := a.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(b), closer.Close())
 }
 
 // Loader loads many rows as the archive was when it was made, each in a third of
@@ -314,7 +326,20 @@ func (l *Loader) get(key []byte, use func([]byte) error) error {
 
 // loadRow puts a stream's row together. get hands over the value of a key, if
 // there is one.
-func loadRow(id stream.ID, get func(key []byte, use func([]byte) error) error) (row *Row, err error) {
+func loadRow(id stream.ID, get func(key []byte, use func([]byte) error) error) (*Row, error) {
+	row, err := loadState(id, get)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	err = get(producersKey(id), func(b []byte) error { return row.State.DecodeProducers(b) })
+	if err != nil {
+		return nil, fmt.Errorf("load producers of stream %d: %w", id, err)
+	}
+	return row, nil
+}
+
+// loadState is loadRow without the stream's producers.
+func loadState(id stream.ID, get func(key []byte, use func([]byte) error) error) (row *Row, err error) {
 	err = get(stateKey(id), func(b []byte) (err error) {
 		row, err = decodeRow(b)
 		if err == nil && row.State.ID != id {
@@ -324,13 +349,6 @@ func loadRow(id stream.ID, get func(key []byte, use func([]byte) error) error) (
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load stream %d: %w", id, err)
-	}
-	if row == nil {
-		return nil, nil
-	}
-	err = get(producersKey(id), func(b []byte) error { return row.State.DecodeProducers(b) })
-	if err != nil {
-		return nil, fmt.Errorf("load producers of stream %d: %w", id, err)
 	}
 	return row, nil
 }

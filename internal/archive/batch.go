@@ -102,6 +102,12 @@ func (w *Batch) PutAside(id stream.ID, lsn uint64, kind byte, body []byte) {
 	w.set(asideKey(id, lsn), w.scratch)
 }
 
+// PutSmall writes a small row.
+func (w *Batch) PutSmall(key, value []byte) { w.set(smallKey(key), value) }
+
+// DeleteSmall removes a small row.
+func (w *Batch) DeleteSmall(key []byte) { w.remove(smallKey(key)) }
+
 // Delete removes everything of a stream. Its name goes too, unless keepName says
 // that another stream has been put under it already; one that takes the name
 // later must be put after this.

@@ -16,6 +16,7 @@ const (
 	prefixDeadline  = 'd' // deadline, id -> nothing
 	prefixName      = 'n' // path -> id
 	prefixProducers = 'p' // id -> producers of the stream
+	prefixSmall     = 'r' // key -> value of a small row
 	prefixState     = 's' // id -> LSN, indexed deadline, state
 )
 
@@ -48,6 +49,17 @@ func deadlineKey(deadline int64, id stream.ID) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(id))
 }
 
+func smallKey(key []byte) []byte { return append([]byte{prefixSmall}, key...) }
+
+// behind is the first key after all that begin with prefix, which does not
+// consist of 0xff alone.
+func behind(prefix []byte) []byte {
+	end := bytes.TrimRight(prefix, "\xff")
+	end = bytes.Clone(end)
+	end[len(end)-1]++
+	return end
+}
+
 // number reads the n-th big-endian number after a key's prefix byte.
 func number(key []byte, n int) uint64 { return binary.BigEndian.Uint64(key[1+8*n:]) }
 
@@ -62,6 +74,8 @@ func DescribeKey(key []byte) string {
 		return "the header"
 	case key[0] == prefixName:
 		return fmt.Sprintf("the name %q", key[1:])
+	case key[0] == prefixSmall:
+		return fmt.Sprintf("the row %q", key[1:])
 	case key[0] == prefixState && long:
 		return fmt.Sprintf("the state of stream %d", number(key, 0))
 	case key[0] == prefixProducers && long:

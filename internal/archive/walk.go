@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -48,14 +50,51 @@ func (a *Archive) Rows(visit func(*Row) error, bad func(stream.ID, error)) error
 	})
 }
 
+// Name is a path and the stream that it leads to.
+type Name struct {
+	Path stream.Path
+	ID   stream.ID
+}
+
 // Names visits every name.
-func (a *Archive) Names(visit func(stream.Path, stream.ID) error) error {
+func (a *Archive) Names(visit func(Name) error) error {
 	return a.walk(prefixName, func(key, value []byte) (bool, error) {
-		if len(value) != 8 {
-			return false, fmt.Errorf("malformed name row of %q", key[1:])
+		n, err := decodeName(key, value)
+		if err != nil {
+			return false, err
 		}
-		return true, visit(stream.Path(key[1:]), stream.ID(number(append([]byte{0}, value...), 0)))
+		return true, visit(n)
 	})
+}
+
+// NamesAfter appends up to max names to dst: the first ones in order whose path
+// begins with prefix and comes after a path.
+func (a *Archive) NamesAfter(dst []Name, prefix string, after stream.Path, max int) ([]Name, error) {
+	first := nameKey(stream.Path(prefix))
+	if after >= stream.Path(prefix) {
+		first = append(nameKey(after), 0)
+	}
+	end := behind(nameKey(stream.Path(prefix)))
+	if bytes.Compare(first, end) >= 0 {
+		return dst, nil
+	}
+	err := a.walkRange(first, end, func(key, value []byte) (bool, error) {
+		n, err := decodeName(key, value)
+		if err != nil {
+			return false, err
+		}
+		dst = append(dst, n)
+		max--
+		return max > 0, nil
+	})
+	return dst, err
+}
+
+func decodeName(key, value []byte) (Name, error) {
+	if len(value) != 8 {
+		return Name{}, fmt.Errorf("malformed name row of %q", key[1:])
+	}
+	return Name{Path: stream.Path(key[1:]), ID: stream.ID(binary.BigEndian.Uint64(value))}, nil
 }
 
 // Deadlines visits the whole deadline index.
@@ -95,6 +134,7 @@ func (a *Archive) walk(prefix byte, visit func(key, value []byte) (more bool, er
 	return a.walkRange([]byte{prefix}, []byte{prefix + 1}, visit)
 }
 
+// walkRange visits the keys from a first one on and before another.
 func (a *Archive) walkRange(from, to []byte, visit func(key, value []byte) (more bool, err error)) (err error) {
 	if err := a.enter(); err != nil {
 		return err

@@ -89,6 +89,7 @@ func (r *checkReport) writeText(w io.Writer) error {
 	}
 	line("streams   %d", r.Streams)
 	line("data      %d bytes, %d chunks in the archive", r.Bytes, r.Chunks)
+	line("rows      %d", r.Rows)
 	line("journal   %d records, archived up to record %d", r.Records, r.Archived)
 	for _, p := range r.Problems {
 		line("PROBLEM   %s: %s", p.Where, p.What)
@@ -104,14 +105,14 @@ func (r *checkReport) writeText(w io.Writer) error {
 // inspectCommand is "ds inspect".
 type inspectCommand struct {
 	Dir  string   `arg:"" help:"Data directory. No server may be using it."`
-	Only []string `enum:"journal,streams,chunks" placeholder:"journal,streams,chunks" help:"Parts to show. Default: all."`
+	Only []string `enum:"journal,streams,chunks,rows" placeholder:"journal,streams,chunks,rows" help:"Parts to show. Default: all."`
 	JSON bool     `name:"json" help:"One JSON object a line."`
 }
 
 // Help is the text below the summary.
 func (inspectCommand) Help() string {
-	return `Shows the records of the journal, and the streams and chunks of the archive: names, sizes, positions
-and times, never the data. What is in the journal only is not in the archive yet. Nothing is changed.`
+	return `Shows the records of the journal, and the streams, chunks and small rows of the archive: names, sizes,
+positions and times, never the data. What is in the journal only is not in the archive yet. Nothing is changed.`
 }
 
 // Run inspects.

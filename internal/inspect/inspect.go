@@ -1,7 +1,7 @@
 // Package inspect shows what is in a data directory, for people and for
-// programs: journal segments and records, streams, and chunks. It only reads,
-// and it shows sizes and positions, never the data of a stream. The directory
-// must not be in use.
+// programs: journal segments and records, streams, chunks, and small rows. It
+// only reads, and it shows sizes and positions, never the data of a stream or the
+// value of a row. The directory must not be in use.
 package inspect
 
 import (
@@ -27,10 +27,11 @@ const (
 	Journal Part = "journal"
 	Streams Part = "streams"
 	Chunks  Part = "chunks"
+	Rows    Part = "rows"
 )
 
 // partsInOrder lists all of them in the order in which they are shown.
-var partsInOrder = []Part{Journal, Streams, Chunks}
+var partsInOrder = []Part{Journal, Streams, Chunks, Rows}
 
 // Options say what to show and how.
 type Options struct {
@@ -64,6 +65,8 @@ func Dir(w io.Writer, fs vfs.FS, dir string, o Options) (err error) {
 			err = p.archive(fs, fs.PathJoin(dir, "archive"), p.streams)
 		case Chunks:
 			err = p.archive(fs, fs.PathJoin(dir, "archive"), p.chunks)
+		case Rows:
+			err = p.archive(fs, fs.PathJoin(dir, "archive"), p.rows)
 		default:
 			err = fmt.Errorf("unknown part %q: there are %v", part, partsInOrder)
 		}
@@ -106,11 +109,12 @@ type recordItem struct {
 	Type    string `json:"type"` // "record"
 	LSN     uint64 `json:"lsn"`
 	Kind    string `json:"kind"`
-	Stream  uint64 `json:"stream"`
-	Time    string `json:"time"`
+	Stream  uint64 `json:"stream,omitempty"`
+	Time    string `json:"time,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Pos     uint64 `json:"pos,omitempty"`
 	Bytes   int    `json:"bytes"`
+	Rows    int    `json:"rows,omitempty"`
 	Close   bool   `json:"close,omitempty"`
 	Soft    bool   `json:"soft,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
@@ -120,6 +124,9 @@ type recordItem struct {
 func (i recordItem) text() string {
 	if i.Error != "" {
 		return fmt.Sprintf("  record %d  %s", i.LSN, i.Error)
+	}
+	if i.Stream == 0 {
+		return fmt.Sprintf("  record %d  %s  %d of them, %d bytes", i.LSN, i.Kind, i.Rows, i.Bytes)
 	}
 	s := fmt.Sprintf("  record %d  %s  stream %d", i.LSN, i.Kind, i.Stream)
 	if i.Path != "" {
@@ -169,6 +176,14 @@ func (p *printer) journal(fs vfs.FS, dir string) error {
 
 func describe(r journal.Record) recordItem {
 	i := recordItem{Type: "record", LSN: r.LSN, Kind: stream.RecordKind(r.Kind).String()}
+	if stream.RecordKind(r.Kind) == stream.RecordRows {
+		rows, err := store.DecodeRows(r.Body)
+		if err != nil {
+			i.Error = err.Error()
+		}
+		i.Rows, i.Bytes = len(rows), len(r.Body)
+		return i
+	}
 	rec, err := stream.DecodeRecord(stream.RecordKind(r.Kind), r.Body)
 	if err != nil {
 		i.Error = err.Error()
@@ -259,4 +274,29 @@ func (p *printer) chunks(a *archive.Archive) error {
 	return a.AllChunks(func(c archive.Chunk, _ []byte) error {
 		return p.print(chunkItem{Type: "chunk", Stream: uint64(c.ID), Pos: c.Pos, Bytes: c.Len})
 	})
+}
+
+type rowItem struct {
+	Type  string `json:"type"` // "row"
+	Key   string `json:"key"`
+	Bytes int    `json:"bytes"`
+}
+
+func (i rowItem) text() string { return fmt.Sprintf("row %q  %d bytes", i.Key, i.Bytes) }
+
+func (p *printer) rows(a *archive.Archive) (err error) {
+	rows, err := a.SmallRows(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for {
+		key, value, err := rows.Next()
+		if err != nil || key == nil {
+			return err
+		}
+		if err := p.print(rowItem{Type: "row", Key: string(key), Bytes: len(value)}); err != nil {
+			return err
+		}
+	}
 }

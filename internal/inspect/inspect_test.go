@@ -43,6 +43,11 @@ func filled(t *testing.T) vfs.FS {
 	apply(&stream.Append{Path: "chat/2", ContentType: "text/plain", HasBody: true, Data: []byte("more"), Close: true})
 	apply(&stream.Create{Path: "old", ContentType: "text/plain"})
 	apply(&stream.Delete{Path: "old"})
+	done := make(chan error, 1)
+	e.PutRows([]store.Row{{Key: []byte("key\x00one"), Value: []byte("secret")}, {Key: []byte("none")}}, func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +62,17 @@ func TestDirShowsEverythingButData(t *testing.T) {
 	for _, want := range []string{
 		"segment ", "create  stream 1  chat/1  12 bytes", "append  stream 2  4 bytes at 12  close",
 		"delete  stream 3", "chat/2  text/plain  4 bytes", "fork of chat/1", "closed", "chunk of stream 1  12 bytes at 0",
+		"record 6  rows  2 of them, 22 bytes\n", `row "key\x00one"  6 bytes`,
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, text.String())
 		}
 	}
 	if strings.Contains(text.String(), "secret") {
-		t.Error("output shows the data of a stream")
+		t.Error("output shows the data of a stream or row")
+	}
+	if strings.Contains(text.String(), "UNREADABLE") || strings.Contains(text.String(), "malformed") {
+		t.Errorf("something cannot be read:\n%s", text.String())
 	}
 }
 
