@@ -47,8 +47,11 @@ var layers = map[string]layer{
 	"internal/mirror": {
 		outside: []string{disk},
 		why:     "a second copy knows bytes, neither streams nor whose copy it is"},
+	"internal/salvage": {
+		outside: []string{pebble},
+		why:     "it reads Pebble's files when Pebble does not, and knows nothing of what they hold"},
 	"internal/archive": {
-		inside: []string{"stream", "internal/mirror"}, outside: []string{pebble},
+		inside: []string{"stream", "internal/mirror", "internal/salvage"}, outside: []string{pebble},
 		why: "the archive keeps rows and chunks for the store and knows nobody above"},
 	"store": {
 		inside: []string{"stream", "internal/journal", "internal/archive"}, outside: []string{disk},
