@@ -25,6 +25,10 @@ import (
 // ErrLocked says that another process serves the data directory.
 var ErrLocked = store.ErrLocked
 
+// ErrDamaged says that files of the data directory are damaged: [Check] says which,
+// and [Repair] makes it openable again.
+var ErrDamaged = store.ErrDamaged
+
 // ErrShutdown says that a Server has been shut down.
 var ErrShutdown = errors.New("the server has been shut down")
 

@@ -81,8 +81,8 @@ func TestDirectory(t *testing.T) {
 	if err != nil || !report.OK() || report.Streams != 1 {
 		t.Errorf("check: %+v, %v", report, err)
 	}
-	if cuts, err := durablestreams.Repair(dir); err != nil || len(cuts) != 0 {
-		t.Errorf("repair of a sound directory: %v, %v", cuts, err)
+	if done, err := durablestreams.Repair(dir); err != nil || len(done.Wrong)+len(done.Lost)+len(done.Cuts) != 0 || done.Aside != "" {
+		t.Errorf("repair of a sound directory: %+v, %v", done, err)
 	}
 	if got := mustDo(t, open(t, dir, nil), http.StatusOK, http.MethodGet, streamA, ""); got != "kept" {
 		t.Errorf("the next server reads %q", got)

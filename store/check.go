@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -41,24 +42,48 @@ func (r *Report) add(where, what string, args ...any) {
 // wrong with it. It changes nothing. The error is about checking itself, for
 // instance a directory in use.
 func Check(fs vfs.FS, dir string) (r *Report, err error) {
+	lock, err := lockToLook(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	r = &Report{Problems: []Problem{}}
+	if _, begun, err := readPlan(fs, dir); err != nil || begun {
+		r.add("archive", "a repair was begun and has not ended: begin it again")
+		return r, err
+	}
+	d, err := diagnose(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Sound() {
+		return r, checkDamaged(fs, dir, r, d)
+	}
 	e, done, err := openToLook(fs, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	c := &checker{e: e, report: &Report{Archived: e.archive.Applied(), Problems: []Problem{}},
+	r.Archived = e.archive.Applied()
+	c := &checker{e: e, report: r,
 		tails: map[stream.ID]span{}, states: map[stream.ID]*stream.State{}, ended: map[stream.ID]bool{}}
-	if err := c.run(); err != nil {
-		return nil, err
-	}
-	return c.report, nil
+	return r, c.run()
 }
 
-// openToLook opens a data directory for reading only.
-func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
-	if _, err := fs.Stat(fs.PathJoin(dir, archiveDir)); err != nil {
-		return nil, nil, fmt.Errorf("open data directory: %w", err)
+// lockToLook locks a directory that is there.
+func lockToLook(fs vfs.FS, dir string) (io.Closer, error) {
+	_, err := fs.Stat(fs.PathJoin(dir, archiveDir))
+	if errors.Is(err, os.ErrNotExist) {
+		_, err = fs.Stat(fs.PathJoin(dir, mirrorFile))
 	}
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	return Lock(fs, dir)
+}
+
+// openToLook opens a locked data directory for reading only.
+func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
 	var o *Options
 	e := &Engine{opts: o.withDefaults(), fs: fs, dir: dir}
 	e.log = e.opts.Logger
@@ -66,12 +91,9 @@ func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
 	e.flush.init()
 	e.deadlines.init()
 	var err error
-	if e.lock, err = Lock(fs, dir); err != nil {
-		return nil, nil, err
-	}
 	e.archive, err = archive.Open(fs, fs.PathJoin(dir, archiveDir), archive.Options{ReadOnly: true, Mirror: fs.PathJoin(dir, mirrorFile)})
 	if err != nil {
-		return nil, nil, errors.Join(err, e.closeFiles())
+		return nil, nil, err
 	}
 	return e, e.closeFiles, nil
 }
@@ -130,6 +152,9 @@ func (c *checker) foldJournal() error {
 	}
 	for id, lsn := range r.orphans {
 		c.report.add("journal", "record %d is of stream %d, which is nowhere", lsn, id)
+	}
+	for id, err := range r.broken {
+		c.report.add(fmt.Sprintf("journal, stream %d", id), "its records are of no use: %v", err)
 	}
 	for _, l := range c.e.flush.dirty {
 		if l.gone {
@@ -210,7 +235,11 @@ func (c *checker) rows() error {
 
 func (c *checker) asides() error {
 	return c.e.archive.Asides(func(id stream.ID, lsn uint64, kind byte, _ []byte) error {
-		c.report.add(fmt.Sprintf("archive, stream %d", id), "record %d (%s) was set aside, since the state was unreadable", lsn, stream.RecordKind(kind))
+		what := fmt.Sprintf("record %d (%s)", lsn, stream.RecordKind(kind))
+		if lsn == 0 {
+			what = "its state"
+		}
+		c.report.add(fmt.Sprintf("archive, stream %d", id), "%s was set aside, since the state was unreadable or too old", what)
 		return nil
 	})
 }
@@ -276,20 +305,4 @@ func (c *checker) forks() error {
 		}
 	}
 	return nil
-}
-
-// Cut is a piece that Repair has taken out of the journal and set aside.
-type Cut = journal.Cut
-
-// Repair makes a data directory openable whose journal is damaged: the journal
-// is cut at the first damage and what follows is set aside in files called
-// *.damaged. Changes behind the damage are lost, so an operator decides it. It
-// returns what was cut; nothing if the journal is sound.
-func Repair(fs vfs.FS, dir string) (cuts []Cut, err error) {
-	e, done, err := openToLook(fs, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	return journal.Repair(fs, fs.PathJoin(dir, journalDir), e.archive.Applied())
 }

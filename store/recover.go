@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"durablestreams/internal/archive"
@@ -110,6 +111,10 @@ func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
 // neither. ok is false if the archive cannot tell: then the record has been set
 // aside for the stream.
 func (r *recovery) find(id stream.ID) (l *live, ok bool) {
+	if err := r.broken[id]; err != nil {
+		r.setAside(id, err)
+		return nil, false
+	}
 	if l := r.e.table.byID(id); l != nil {
 		return l, true
 	}
@@ -136,6 +141,32 @@ func (r *recovery) setAside(id stream.ID, err error) {
 		r.aside = r.e.archive.NewBatch()
 	}
 	r.aside.PutAside(id, r.lsn, r.kind, r.body)
+}
+
+// misfit sets a stream aside whose row is older than the journal goes back: it has
+// lost changes that lay in between. Only its name stays, so that it is damaged for
+// whoever asks for it.
+func (r *recovery) misfit(l *live, err error) {
+	r.setAside(l.state.ID, err)
+	if r.keep && l.flushedLSN > 0 {
+		r.aside.SetStateAside(l.state.ID, archive.AppendRow(nil, &l.state, l.lsn), l.indexed)
+	} else if r.keep {
+		r.aside.PutName(l.state.Meta)
+	}
+	r.e.forget(l)
+}
+
+// forget takes a stream out of memory, with what is not in the archive.
+func (e *Engine) forget(l *live) {
+	s := l.slot
+	s.mu.Lock()
+	defer e.release(s)
+	e.flush.dirty = slices.DeleteFunc(e.flush.dirty, func(d *live) bool { return d == l })
+	e.flush.tails.Add(-l.tail.size())
+	e.table.removeID(l.state.ID)
+	e.deadlines.remove(l)
+	s.loaded.Store(false)
+	s.cur, s.pub = nil, nil
 }
 
 // place puts a stream into the slot of its path.
@@ -190,7 +221,8 @@ func (r *recovery) change(lsn uint64, rec *stream.Record) error {
 		r.orphans[rec.ID] = lsn
 	case lsn > l.lsn:
 		if rec.Kind == stream.RecordAppend && rec.Pos != l.state.Tail {
-			return fmt.Errorf("stream %d ends at %d, the record appends at %d", rec.ID, l.state.Tail, rec.Pos)
+			r.misfit(l, fmt.Errorf("it ends at %d, but record %d appends at %d", l.state.Tail, lsn, rec.Pos))
+			return nil
 		}
 		l.fold(rec, lsn)
 		r.settle(l, rec.Data)

@@ -645,8 +645,8 @@ func TestCheckAndRepairWithRows(t *testing.T) {
 	if _, err := store.Open(left, dstest.Dir, still()); err == nil {
 		t.Fatal("a damaged journal is opened")
 	}
-	if cuts, err := store.Repair(left, dstest.Dir); err != nil || len(cuts) != 1 {
-		t.Fatalf("repair: %+v, %v", cuts, err)
+	if done, err := store.Repair(left, dstest.Dir); err != nil || len(done.Cuts) != 1 {
+		t.Fatalf("repair: %+v, %v", done, err)
 	}
 	again := dstest.OpenEngine(t, left, still())
 	got := allRows(t, again, "")

@@ -133,10 +133,18 @@ const (
 	archiveDir = "archive"
 	mirrorFile = "mirror"
 	lockFile   = "LOCK"
+	planFile   = "REPAIR"
 )
 
 // ErrLocked says that another process serves the data directory.
 var ErrLocked = errors.New("another server is using this data directory")
+
+// ErrDamaged says that files of the data directory are damaged: [Check] says which,
+// and [Repair] makes it openable again.
+var ErrDamaged = errors.New("the data directory is damaged")
+
+// ErrRepairing says that a repair of the data directory was begun and has not ended.
+var ErrRepairing = errors.New("a repair of this data directory has not ended: it has to be begun again")
 
 // Open opens or creates the store in dir and replays its journal.
 func Open(fs vfs.FS, dir string, o *Options) (*Engine, error) {
@@ -149,7 +157,7 @@ func Open(fs vfs.FS, dir string, o *Options) (*Engine, error) {
 	e.open.init()
 	e.space.init(fs, dir)
 	if err := e.openFiles(); err != nil {
-		return nil, errors.Join(err, e.closeFiles())
+		return nil, errors.Join(asDamage(err), e.closeFiles())
 	}
 	e.start(e.runCommitter)
 	e.start(e.runFlusher)
@@ -169,6 +177,9 @@ func (e *Engine) openFiles() error {
 	if e.lock, err = Lock(e.fs, e.dir); err != nil {
 		return err
 	}
+	if _, begun, err := readPlan(e.fs, e.dir); err != nil || begun {
+		return errors.Join(ErrRepairing, err)
+	}
 	used, err := journal.Used(e.fs, e.fs.PathJoin(e.dir, journalDir))
 	if err != nil {
 		return err
@@ -179,6 +190,16 @@ func (e *Engine) openFiles() error {
 		return err
 	}
 	return e.recover()
+}
+
+// asDamage marks an error that comes from damaged files.
+func asDamage(err error) error {
+	_, inArchive := errors.AsType[*archive.DamageError](err)
+	_, inJournal := errors.AsType[*journal.CorruptionError](err)
+	if inArchive || inJournal || errors.Is(err, ErrRepairing) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
 // Lock keeps other processes away from a data directory until it is closed. It

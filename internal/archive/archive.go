@@ -78,6 +78,9 @@ type Row struct {
 func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 	space := newSpaceFS(fs, dir)
 	db, err := pebble.Open(dir, pebbleOptions(space, &o))
+	if err != nil && isDamage(err) {
+		err = &DamageError{What: "it does not open", Err: err}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
@@ -117,8 +120,14 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 			// Damage concerns those whose data it is: their reads fail, the store
 			// goes on. Pebble's own default is to end the process.
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
+				fs.damaged.Store(true)
 				o.Logger.Error("archive is damaged", "file", i.Path, "from", fmt.Sprintf("%x", i.Bounds.Start),
 					"to", fmt.Sprintf("%x", i.Bounds.End.Key), "err", i.Details.Error())
+			},
+			CompactionEnd: func(i pebble.CompactionInfo) {
+				if i.Err != nil { // Pebble tries again at once
+					fs.compaction.failed()
+				}
 			},
 			DiskSlow: func(i pebble.DiskSlowInfo) { o.Logger.Warn("archive disk is slow", "info", i.String()) },
 		},

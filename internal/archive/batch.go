@@ -108,6 +108,16 @@ func (w *Batch) PutSmall(key, value []byte) { w.set(smallKey(key), value) }
 // DeleteSmall removes a small row.
 func (w *Batch) DeleteSmall(key []byte) { w.remove(smallKey(key)) }
 
+// SetStateAside takes a stream's state away and keeps it beside the records that were
+// set aside. Its name leads nowhere then: the stream is damaged.
+func (w *Batch) SetStateAside(id stream.ID, row []byte, indexed int64) {
+	w.PutAside(id, 0, 0, row)
+	w.remove(stateKey(id))
+	if indexed != stream.Never {
+		w.remove(deadlineKey(indexed, id))
+	}
+}
+
 // Delete removes everything of a stream. Its name goes too, unless keepName says
 // that another stream has been put under it already; one that takes the name
 // later must be put after this.

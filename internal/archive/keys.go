@@ -76,6 +76,8 @@ func DescribeKey(key []byte) string {
 		return fmt.Sprintf("the name %q", key[1:])
 	case key[0] == prefixSmall:
 		return fmt.Sprintf("the row %q", key[1:])
+	case key[0] == prefixSmall:
+		return fmt.Sprintf("the row %q", key[1:])
 	case key[0] == prefixState && long:
 		return fmt.Sprintf("the state of stream %d", number(key, 0))
 	case key[0] == prefixProducers && long:

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/internal/salvage"
 )
 
 // Compactions need space before they give any, and Pebble tries one that failed
@@ -32,12 +34,6 @@ const (
 	manifestCategory   = "pebble-manifest"
 )
 
-// Names that Pebble gives its files.
-const (
-	tableExt       = ".sst"
-	manifestPrefix = "MANIFEST-"
-)
-
 const (
 	checkEvery   = 128 << 10              // bytes written between looks at the disk
 	compactAgain = 3 * time.Second        // after one that did not fit
@@ -52,6 +48,8 @@ type spaceFS struct {
 
 	compaction, flush budget
 
+	damaged atomic.Bool // a table is: from now on blocks are checked first
+
 	mu        sync.Mutex
 	trusted   bool
 	untrusted []string // files to be removed once the archive is trusted
@@ -63,6 +61,9 @@ type budget struct {
 	again   time.Duration
 	refused atomic.Int64 // when, in Unix nanoseconds; 0 never
 }
+
+// failed lets the next one wait.
+func (b *budget) failed() { b.refused.Store(time.Now().UnixNano()) }
 
 func newSpaceFS(fs vfs.FS, dir string) *spaceFS {
 	s := &spaceFS{FS: fs, dir: dir, closed: make(chan struct{})}
@@ -102,7 +103,7 @@ func (s *spaceFS) fileSize() int64 {
 // takes a manifest with a damaged end for a short one. So nothing that holds data
 // goes before the archive has turned out to be what it should be.
 func (s *spaceFS) Remove(name string) error {
-	if !strings.HasSuffix(name, tableExt) && !strings.HasPrefix(s.PathBase(name), manifestPrefix) {
+	if !strings.HasSuffix(name, salvage.TableExt) && !strings.HasPrefix(s.PathBase(name), salvage.ManifestPrefix) {
 		return s.FS.Remove(name)
 	}
 	s.mu.Lock()
@@ -126,6 +127,19 @@ func (s *spaceFS) trust() {
 	for _, name := range names {
 		_ = s.FS.Remove(name) // the next start asks again
 	}
+}
+
+// Open implements vfs.FS.
+func (s *spaceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := s.FS.Open(name, opts...)
+	if err != nil || !strings.HasSuffix(name, salvage.TableExt) {
+		return f, err
+	}
+	checked, err := salvage.Checked(f, s.PathBase(name), &s.damaged)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return checked, nil
 }
 
 // Create implements vfs.FS. Work that did not fit a moment ago waits here.
@@ -172,7 +186,7 @@ func (f *spaceFile) Write(p []byte) (int, error) {
 		f.unchecked = 0
 		usage, err := f.fs.GetDiskUsage(f.fs.dir)
 		if err == nil && usage.AvailBytes < f.budget.keep+uint64(len(p)) {
-			f.budget.refused.Store(time.Now().UnixNano())
+			f.budget.failed()
 			return 0, fmt.Errorf("%d bytes are left on the disk: %w", usage.AvailBytes, syscall.ENOSPC)
 		}
 	}

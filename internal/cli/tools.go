@@ -18,7 +18,7 @@ import (
 // checkCommand is "ds check".
 type checkCommand struct {
 	Dir    string `arg:"" help:"Data directory. No server may be using it."`
-	Repair bool   `help:"First cut the journal at its first damage, so that a server starts again. What follows the damage is set aside in files called *.damaged and is no longer served."`
+	Repair bool   `help:"First take what is damaged out, so that a server starts again: files of the archive, and the journal from its first damage on. It is set aside in archive.damaged-* and *.damaged; what cannot be read of it is no longer served."`
 	JSON   bool   `name:"json" help:"Report as a JSON object."`
 }
 
@@ -33,7 +33,23 @@ type checkReport struct {
 	Directory string `json:"directory"`
 	Sound     bool   `json:"sound"`
 	*durablestreams.Report
-	Cuts []cutReport `json:"cuts,omitempty"`
+	Repaired *repairReport `json:"repaired,omitempty"`
+}
+
+// repairReport is what --repair has done.
+type repairReport struct {
+	Wrong []durablestreams.Problem `json:"wrong,omitempty"`
+	Aside string                   `json:"aside,omitempty"`
+	Lost  []lostReport             `json:"lost,omitempty"`
+	Cuts  []cutReport              `json:"cuts,omitempty"`
+}
+
+// lostReport is data that --repair could not find again.
+type lostReport struct {
+	Stream uint64 `json:"stream"`
+	Path   string `json:"path"`
+	From   uint64 `json:"from"`
+	To     uint64 `json:"to"`
 }
 
 // cutReport is one piece that --repair has taken out of the journal.
@@ -48,13 +64,11 @@ type cutReport struct {
 func (c *checkCommand) Run(env *Env) error {
 	out := checkReport{Directory: c.Dir}
 	if c.Repair {
-		cuts, err := durablestreams.Repair(c.Dir)
+		done, err := durablestreams.Repair(c.Dir)
 		if err != nil {
 			return openError(c.Dir, err)
 		}
-		for _, cut := range cuts {
-			out.Cuts = append(out.Cuts, cutReport{cut.Segment, cut.Offset, cut.Size - cut.Offset, cut.SavedAs})
-		}
+		out.Repaired = newRepairReport(done)
 	}
 	report, err := durablestreams.Check(c.Dir)
 	if err != nil {
@@ -72,6 +86,17 @@ func (c *checkCommand) Run(env *Env) error {
 	return err
 }
 
+func newRepairReport(done *durablestreams.Repaired) *repairReport {
+	r := &repairReport{Wrong: done.Wrong, Aside: done.Aside}
+	for _, l := range done.Lost {
+		r.Lost = append(r.Lost, lostReport{uint64(l.ID), string(l.Path), l.From, l.To})
+	}
+	for _, cut := range done.Cuts {
+		r.Cuts = append(r.Cuts, cutReport{cut.Segment, cut.Offset, cut.Size - cut.Offset, cut.SavedAs})
+	}
+	return r
+}
+
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -84,8 +109,8 @@ func (r *checkReport) writeText(w io.Writer) error {
 		_, e := fmt.Fprintf(w, format+"\n", args...)
 		err = errors.Join(err, e)
 	}
-	for _, cut := range r.Cuts {
-		line("CUT       journal segment %d from byte %d on, %d bytes; the whole file is kept as %s", cut.Segment, cut.Offset, cut.Bytes, cut.SavedAs)
+	if r.Repaired != nil {
+		r.Repaired.writeText(line)
 	}
 	line("streams   %d", r.Streams)
 	line("data      %d bytes, %d chunks in the archive", r.Bytes, r.Chunks)
@@ -100,6 +125,21 @@ func (r *checkReport) writeText(w io.Writer) error {
 		line("%d problems", len(r.Problems))
 	}
 	return err
+}
+
+func (r *repairReport) writeText(line func(format string, args ...any)) {
+	for _, p := range r.Wrong {
+		line("WAS       %s: %s", p.Where, p.What)
+	}
+	if r.Aside != "" {
+		line("ASIDE     what was damaged of the archive is kept in %s", r.Aside)
+	}
+	for _, l := range r.Lost {
+		line("LOST      stream %d (%s): data from %d to %d", l.Stream, l.Path, l.From, l.To)
+	}
+	for _, cut := range r.Cuts {
+		line("CUT       journal segment %d from byte %d on, %d bytes; the whole file is kept as %s", cut.Segment, cut.Offset, cut.Bytes, cut.SavedAs)
+	}
 }
 
 // inspectCommand is "ds inspect".
@@ -127,6 +167,10 @@ func (c *inspectCommand) Run(env *Env) error {
 // openError adds what to do about a data directory that cannot be opened.
 func openError(dir string, err error) error {
 	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, durablestreams.ErrDamaged):
+		return fmt.Errorf("%w\nds check %s says what is affected; ds check --repair %s takes it out, so that the rest is served", err, dir, dir)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("no permission to use the data directory %s: %w", dir, err)
 	case errors.Is(err, os.ErrNotExist):
