@@ -21,22 +21,28 @@ func (e *Engine) Stat(p stream.Path, touch bool) (stream.Snapshot, error) {
 	}
 	defer e.release(s)
 	l, at := s.pub, now()
-	if l == nil {
-		return stream.Snapshot{}, stream.Access(nil, at)
+	if err := l.readable(at); err != nil {
+		return stream.Snapshot{}, err
 	}
 	l.usedAt = at
+	if touch {
+		e.touch(l, at)
+	}
+	return l.snapshot(), nil
+}
+
+// readable says why the published stream may not be read at a time, if so. l may
+// be nil.
+func (l *live) readable(at int64) error {
+	if l == nil {
+		return stream.Access(nil, at)
+	}
 	seen := l.state // decided, but for what is not durable yet
 	seen.Deleted = l.deleted
 	if len(l.watchers) > 0 {
 		seen.Touch(at)
 	}
-	if err := stream.Access(&seen, at); err != nil {
-		return stream.Snapshot{}, err
-	}
-	if touch {
-		e.touch(l, at)
-	}
-	return l.snapshot(), nil
+	return stream.Access(&seen, at)
 }
 
 // InMemory reports whether a change of the stream at a path, and a read from a
