@@ -1,7 +1,7 @@
 // Package inspect shows what is in a data directory, for people and for
 // programs: journal segments and records, streams, chunks, and small rows. It
-// only reads, and it shows sizes and positions, never the data of a stream or the
-// value of a row. The directory must not be in use.
+// only reads, and it shows sizes, positions and what subscriptions wait for, never
+// the data of a stream or a secret. The directory must not be in use.
 package inspect
 
 import (
@@ -17,6 +17,7 @@ import (
 	"durablestreams/internal/journal"
 	"durablestreams/store"
 	"durablestreams/stream"
+	"durablestreams/subscription"
 )
 
 // Part is a part of a data directory.
@@ -280,9 +281,16 @@ type rowItem struct {
 	Type  string `json:"type"` // "row"
 	Key   string `json:"key"`
 	Bytes int    `json:"bytes"`
+	Means string `json:"means,omitempty"`
 }
 
-func (i rowItem) text() string { return fmt.Sprintf("row %q  %d bytes", i.Key, i.Bytes) }
+func (i rowItem) text() string {
+	s := fmt.Sprintf("row %q  %d bytes", i.Key, i.Bytes)
+	if i.Means != "" {
+		s += "  " + i.Means
+	}
+	return s
+}
 
 func (p *printer) rows(a *archive.Archive) (err error) {
 	rows, err := a.SmallRows(nil)
@@ -295,7 +303,8 @@ func (p *printer) rows(a *archive.Archive) (err error) {
 		if err != nil || key == nil {
 			return err
 		}
-		if err := p.print(rowItem{Type: "row", Key: string(key), Bytes: len(value)}); err != nil {
+		means, _ := subscription.Describe(stream.Row{Key: key, Value: value})
+		if err := p.print(rowItem{Type: "row", Key: string(key), Bytes: len(value), Means: means}); err != nil {
 			return err
 		}
 	}

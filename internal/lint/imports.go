@@ -75,7 +75,7 @@ var layers = map[string]layer{
 		inside: []string{"stream"},
 		why:    "options are values; what they mean is up to those who take them"},
 	"internal/inspect": {
-		inside: []string{"stream", "store", "internal/journal", "internal/archive"}, outside: []string{pebble},
+		inside: []string{"stream", "store", "subscription", "internal/journal", "internal/archive"}, outside: []string{pebble},
 		why: "it reads what lies on disk; a running server is not needed for that"},
 	"internal/web": {
 		why: "pages are files and a handler"},
