@@ -204,6 +204,9 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 // whose deletion may free its sources needs more than its own slot.
 func (e *Engine) applyDelete(p stream.Path, expire bool, ch *change) error {
 	s, err := e.acquire(p)
+	if errors.Is(err, stream.Damaged) && !expire {
+		return e.drop(p, ch)
+	}
 	if err != nil {
 		return err
 	}

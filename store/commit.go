@@ -367,6 +367,8 @@ func (o *op) publish(e *Engine, data []byte) {
 		if !o.rec.Soft {
 			e.end(l)
 		}
+	case stream.RecordDrop:
+		e.end(l)
 	}
 	if o.rec.Kind != stream.RecordTouch && len(l.watchers) > 0 {
 		e.wakes.add(l)

@@ -212,7 +212,7 @@ func (e *Engine) expire(p stream.Path) {
 // sweepArchive ends what is due among the streams that are not in memory and
 // gives the next deadline there.
 func (e *Engine) sweepArchive(at int64) (next int64) {
-	var due []stream.ID
+	var due []archive.Due
 	next, err := e.archive.FirstDue(at, func(d archive.Due) bool {
 		if l := e.table.byID(d.ID); l != nil {
 			// The queue in memory knows better; the index follows at a flush.
@@ -223,19 +223,20 @@ func (e *Engine) sweepArchive(at int64) (next int64) {
 			l.slot.mu.Unlock()
 			return true
 		}
-		due = append(due, d.ID)
+		due = append(due, d)
 		return len(due) < 1000
 	})
 	if err != nil {
 		e.log.Error("deadlines cannot be read", "err", err)
 	}
-	for _, id := range due {
-		row, err := e.archive.Load(id)
-		if err != nil {
-			e.log.Error("stream cannot expire", "stream", id, "err", err)
-			continue
-		}
-		if row != nil {
+	for _, d := range due {
+		row, err := e.archive.Load(d.ID)
+		switch {
+		case err != nil:
+			e.log.Error("stream cannot expire", "stream", d.ID, "err", err)
+		case row == nil:
+			e.stray(d)
+		default:
 			e.expire(row.State.Path)
 		}
 	}

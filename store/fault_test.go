@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"durablestreams/internal/dstest"
 	"durablestreams/internal/journal"
@@ -391,7 +393,11 @@ func TestDamagedJournal(t *testing.T) {
 // zeroRow overwrites the state row of a stream.
 func zeroRow(t *testing.T, disk *dstest.Disk, id stream.ID) {
 	t.Helper()
-	db, err := pebble.Open("data/archive", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
+	o := &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest}
+	for i := range o.Levels {
+		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
+	}
+	db, err := pebble.Open("data/archive", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,62 +410,213 @@ func zeroRow(t *testing.T, disk *dstest.Disk, id stream.ID) {
 	}
 }
 
-// One stream's broken row: the others serve, the broken one is reported and its
-// bytes are kept, also if the journal has more of it.
-func TestBrokenRow(t *testing.T) {
+// brokenRow gives a disk on which one stream's row is broken, and what is to be seen
+// of the others. With active the journal has more of all of them.
+func brokenRow(t *testing.T, active bool) (*dstest.Disk, map[stream.Path]string) {
+	t.Helper()
+	disk := dstest.NewDisk()
+	e, err := store.Open(disk, dstest.Dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := dstest.CreateText("broken", "bytes")
+	create.Lifetime = stream.Sliding(3600)
+	broken := dstest.MustApply(t, e, create).Meta.ID
+	dstest.MustApply(t, e, dstest.CreateText("other", "o"))
+	fork(t, e, "fork", "broken", 5, "+")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[stream.Path]string{"other": "o", "fork": "bytes+"}
+	if active {
+		if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
+			t.Fatal(err)
+		}
+		dstest.MustApply(t, e, dstest.Text("broken", " more"))
+		dstest.MustApply(t, e, dstest.Text("other", "!"))
+		fork(t, e, "fork2", "broken", 5, "#")
+		remove(t, e, "fork")
+		left := disk.Crash(nil, dstest.Loss{})
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		disk = left
+		want = map[stream.Path]string{"other": "o!", "fork": "not found", "fork2": "bytes#"}
+	}
+	zeroRow(t, disk, broken)
+	return disk, want
+}
+
+// One stream's broken row is taken from its second copy, and is sound again after
+// the next flush.
+func TestBrokenRowIsRescued(t *testing.T) {
 	for name, active := range map[string]bool{"idle": false, "with records in the journal": true} {
 		t.Run(name, func(t *testing.T) {
-			disk := dstest.NewDisk()
+			disk, want := brokenRow(t, active)
+			if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+				t.Errorf("check: %+v, %v", r, err)
+			}
+			want["broken"] = "bytes"
+			if active {
+				want["broken"] = "bytes more"
+			}
 			e, err := store.Open(disk, dstest.Dir, small())
 			if err != nil {
 				t.Fatal(err)
 			}
-			broken := dstest.MustApply(t, e, dstest.CreateText("broken", "bytes")).Meta.ID
-			dstest.MustApply(t, e, dstest.CreateText("other", "o"))
-			fork(t, e, "fork", "broken", 5, "+")
+			lookAll(t, e, want, name)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if active {
-				if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
-					t.Fatal(err)
-				}
-				dstest.MustApply(t, e, dstest.Text("broken", " more"))
-				dstest.MustApply(t, e, dstest.Text("other", "!"))
-				fork(t, e, "fork2", "broken", 5, "#")
-				remove(t, e, "fork")
-				left := disk.Crash(nil, dstest.Loss{})
-				if err := e.Close(); err != nil {
-					t.Fatal(err)
-				}
-				disk = left
+			checkAfter(t, disk, small(), want, name)
+		})
+	}
+}
+
+// With no copy of a stream's row left the others serve, the broken one is reported
+// and its bytes are kept for those who inherit them. It can be deleted, and made
+// anew.
+func TestBrokenRow(t *testing.T) {
+	for name, active := range map[string]bool{"idle": false, "with records in the journal": true} {
+		t.Run(name, func(t *testing.T) {
+			disk, want := brokenRow(t, active)
+			if err := disk.Remove(mirrorPath); err != nil {
+				t.Fatal(err)
 			}
-			zeroRow(t, disk, broken)
-			for range 2 {
-				if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
-					t.Fatalf("one broken row stops the server: %v", err)
-				}
-				want := map[stream.Path]string{"other": "o", "fork": "bytes+"}
-				if active {
-					want = map[stream.Path]string{"other": "o!", "fork": "not found", "fork2": "bytes#"}
-				}
-				lookAll(t, e, want, name)
+			damaged := func(e *store.Engine, when string) {
+				t.Helper()
+				lookAll(t, e, want, when)
 				if _, err := e.Stat("broken", false); !errors.Is(err, stream.Damaged) {
-					t.Errorf("the broken stream: %v", err)
+					t.Errorf("%s: the broken stream: %v", when, err)
 				}
 				if _, err := dstest.Apply(e, dstest.CreateText("broken", "again")); !errors.Is(err, stream.Damaged) {
-					t.Errorf("creating over the broken stream: %v", err)
+					t.Errorf("%s: creating over the broken stream: %v", when, err)
 				}
+			}
+			for range 2 {
+				e, err := store.Open(disk, dstest.Dir, small())
+				if err != nil {
+					t.Fatalf("one broken row stops the server: %v", err)
+				}
+				damaged(e, name)
 				if err := e.Close(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r, err := store.Check(disk, dstest.Dir)
-			if err != nil || r.OK() {
+			if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
 				t.Errorf("check: %+v, %v", r, err)
+			}
+			e, err := store.Open(disk, dstest.Dir, small())
+			if err != nil {
+				t.Fatal(err)
+			}
+			remove(t, e, "broken")
+			if _, err := dstest.Apply(e, &stream.Delete{Path: "broken"}); !errors.Is(err, stream.NotFound) {
+				t.Errorf("deleted again: %v", err)
+			}
+			want["broken"] = "not found"
+			lookAll(t, e, want, "deleted")
+			crashed := disk.Crash(nil, dstest.Loss{})
+			dstest.MustApply(t, e, dstest.CreateText("broken", "anew"))
+			want["broken"] = "anew"
+			lookAll(t, e, want, "made anew")
+			crashedLater := disk.Crash(nil, dstest.Loss{})
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for when, d := range map[string]*dstest.Disk{"closed": disk, "killed when made anew": crashedLater, "killed when deleted": crashed} {
+				want["broken"] = "anew"
+				if d == crashed {
+					want["broken"] = "not found"
+				}
+				for range 2 {
+					e, err := store.Open(d, dstest.Dir, small())
+					if err != nil {
+						t.Fatal(err)
+					}
+					lookAll(t, e, want, when)
+					if err := e.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 		})
 	}
+}
+
+// While a damaged stream's deletion is on its way to the disk it is still damaged for
+// readers; who makes the stream anew meanwhile comes behind it.
+func TestDropUnderWay(t *testing.T) {
+	disk, _ := brokenRow(t, false)
+	if err := disk.Remove(mirrorPath); err != nil {
+		t.Fatal(err)
+	}
+	e, err := store.Open(disk, dstest.Dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn := make(chan struct{})
+	disk.OnOp(func(op dstest.Op) error {
+		if op.Name == "sync" && strings.Contains(op.Path, "journal/") {
+			<-goOn
+		}
+		return nil
+	})
+	deleted, created := dstest.NewWaiter(), dstest.NewWaiter()
+	e.Apply(&stream.Delete{Path: "broken"}, deleted)
+	if _, err := e.Stat("broken", false); !errors.Is(err, stream.Damaged) {
+		t.Errorf("deletion under way: %v", err)
+	}
+	e.Apply(dstest.CreateText("broken", "anew"), created)
+	close(goOn)
+	<-deleted.Done
+	<-created.Done
+	if deleted.Err != nil || created.Err != nil {
+		t.Errorf("deleted: %v, created: %v", deleted.Err, created.Err)
+	}
+	if got := dstest.MustRead(t, e, "broken"); got != "anew" {
+		t.Errorf("reads %q", got)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Deleting a stream of which nothing is left but the name gives its space back, and
+// its place in the deadline index.
+func TestDroppedStreamLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := dstest.NewDisk()
+		e, err := store.Open(disk, dstest.Dir, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		create := dstest.CreateText("broken", strings.Repeat("b", 100<<10))
+		create.Lifetime = stream.Sliding(60)
+		id := dstest.MustApply(t, e, create).Meta.ID
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		zeroRow(t, disk, id)
+		if err := disk.Remove(mirrorPath); err != nil {
+			t.Fatal(err)
+		}
+		if e, err = store.Open(disk, dstest.Dir, small()); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, e, "broken")
+		if err := e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute) // its deadline passes
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := store.Check(disk, dstest.Dir)
+		if err != nil || !r.OK() || r.Chunks != 0 {
+			t.Errorf("check: %+v, %v", r, err)
+		}
+	})
 }
 
 // TestArchiveThatLostItsMarker shows that a directory whose archive Pebble would

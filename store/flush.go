@@ -18,6 +18,8 @@ type flusher struct {
 	mu    sync.Mutex
 	dirty []*live // in the order in which they became dirty
 
+	strays []archive.Due // see Engine.stray; guarded by mu
+
 	moved   sync.Cond // with mu: durable moved on, a flush ended, or the engine failed
 	need    uint64    // LSN that the flusher waits for; guarded by mu
 	ready   chan struct{}
@@ -139,7 +141,7 @@ func (e *Engine) flushAll() error {
 	upTo := e.durable.Load()
 	e.flush.pending.Store(0)
 	list := e.flush.take()
-	if len(list) == 0 && upTo == e.flush.applied {
+	if len(list) == 0 && upTo == e.flush.applied && !e.hasStrays() {
 		return e.reclaim()
 	}
 	for len(list) > 0 {
@@ -158,6 +160,7 @@ func (e *Engine) flushAll() error {
 	if err != nil {
 		return err
 	}
+	e.putStrays(w)
 	w.SetApplied(upTo, stream.ID(e.nextID.Load()))
 	if err := w.Apply(); err != nil {
 		return err
@@ -314,8 +317,12 @@ func (e *Engine) put(w *archive.Batch, f *flushing) {
 	if l.gone {
 		keepName := l.slot.archivedOther(l)
 		l.slot.mu.Unlock()
-		w.Delete(f.meta, l.indexed, keepName)
 		f.row = nil
+		if l.damaged {
+			e.putDrop(w, l, keepName)
+			return
+		}
+		w.Delete(f.meta, l.indexed, keepName)
 		e.flush.reclaimLater(f.meta.ID)
 		return
 	}

@@ -24,6 +24,9 @@ func (e *Engine) Stat(p stream.Path, touch bool) (stream.Snapshot, error) {
 	if err := l.readable(at); err != nil {
 		return stream.Snapshot{}, err
 	}
+	if l.damaged {
+		return stream.Snapshot{}, unreadable(nil)
+	}
 	l.usedAt = at
 	if touch {
 		e.touch(l, at)

@@ -26,8 +26,9 @@ type recovery struct {
 	// Streams whose row in the archive cannot be read. Their records are set
 	// aside there, so that they outlive the journal and a repair can use them.
 	broken map[stream.ID]error
-	keep   bool   // set records aside; else only look
-	lsn    uint64 // of the record being replayed
+	copied map[stream.ID]*archive.Row // see copies
+	keep   bool                       // set records aside; else only look
+	lsn    uint64                     // of the record being replayed
 	kind   byte
 	body   []byte
 	aside  *archive.Batch
@@ -96,13 +97,13 @@ func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
 	r.records++
 	r.lsn, r.kind, r.body = lsn, kind, body
 	r.e.nextID.Store(max(r.e.nextID.Load(), uint64(rec.ID)+1))
-	if rec.Kind == stream.RecordCreate {
+	switch rec.Kind {
+	case stream.RecordCreate:
 		r.create(lsn, &rec)
-	} else {
-		err = r.change(lsn, &rec)
-	}
-	if err != nil {
-		return fmt.Errorf("replay record %d: %w", lsn, err)
+	case stream.RecordDrop:
+		r.drop(lsn, &rec)
+	default:
+		r.change(lsn, &rec)
 	}
 	return nil
 }
@@ -119,14 +120,60 @@ func (r *recovery) find(id stream.ID) (l *live, ok bool) {
 		return l, true
 	}
 	row, err := r.rows.Load(id)
+	rescued := false
 	if err != nil {
-		r.setAside(id, err)
-		return nil, false
+		if row, rescued = r.copies()[id], true; row == nil {
+			r.setAside(id, err)
+			return nil, false
+		}
+		r.e.log.Warn("a stream's rows are taken from their second copy", "path", row.State.Path, "err", err)
 	}
 	if row == nil {
 		return nil, true
 	}
-	return r.place(row.State.Path, func(s *slot) *live { return r.e.adopt(s, row) }), true
+	return r.place(row.State.Path, func(s *slot) *live {
+		l := r.e.adopt(s, row)
+		if rescued {
+			r.e.putAgain(l)
+		}
+		return l
+	}), true
+}
+
+// copies gives the second copies of the rows of all streams that the journal is
+// about. It reads all of both, once, when the first row cannot be read.
+func (r *recovery) copies() map[stream.ID]*archive.Row {
+	if r.copied != nil || !r.keep {
+		return r.copied
+	}
+	ids := map[stream.ID]bool{}
+	dir := r.e.fs.PathJoin(r.e.dir, journalDir)
+	_, err := journal.Scan(r.e.fs, dir, &journal.Visitor{Record: func(_ journal.FrameInfo, rec journal.Record) error {
+		if stream.RecordKind(rec.Kind) == stream.RecordRows {
+			return nil
+		}
+		change, err := stream.DecodeRecord(stream.RecordKind(rec.Kind), rec.Body)
+		if err != nil {
+			return err
+		}
+		for _, id := range append(change.Collected, change.ID, change.Unref) {
+			ids[id] = true
+		}
+		if change.Meta != nil && change.Meta.Fork != nil {
+			ids[change.Meta.Fork.Source] = true
+		}
+		return nil
+	}})
+	if err == nil {
+		r.copied, err = r.e.archive.Rescue(ids)
+	}
+	if err != nil {
+		r.e.log.Warn("the second copy of the rows is of no help", "err", err)
+	}
+	if r.copied == nil {
+		r.copied = map[stream.ID]*archive.Row{}
+	}
+	return r.copied
 }
 
 func (r *recovery) setAside(id stream.ID, err error) {
@@ -213,7 +260,7 @@ func (r *recovery) edge(lsn uint64, source stream.ID, change func(*stream.State)
 }
 
 // change replays an append, a renewal or a deletion.
-func (r *recovery) change(lsn uint64, rec *stream.Record) error {
+func (r *recovery) change(lsn uint64, rec *stream.Record) {
 	l, ok := r.find(rec.ID)
 	switch {
 	case !ok:
@@ -222,7 +269,7 @@ func (r *recovery) change(lsn uint64, rec *stream.Record) error {
 	case lsn > l.lsn:
 		if rec.Kind == stream.RecordAppend && rec.Pos != l.state.Tail {
 			r.misfit(l, fmt.Errorf("it ends at %d, but record %d appends at %d", l.state.Tail, lsn, rec.Pos))
-			return nil
+			return
 		}
 		l.fold(rec, lsn)
 		r.settle(l, rec.Data)
@@ -230,7 +277,6 @@ func (r *recovery) change(lsn uint64, rec *stream.Record) error {
 	if rec.Kind == stream.RecordDelete && !rec.Soft {
 		r.deletion(lsn, rec)
 	}
-	return nil
 }
 
 // deletion ends a stream and the sources that go with it.
@@ -238,22 +284,43 @@ func (r *recovery) deletion(lsn uint64, rec *stream.Record) {
 	for _, id := range append([]stream.ID{rec.ID}, rec.Collected...) {
 		delete(r.orphans, id)
 		l, ok := r.find(id)
-		if !ok || l == nil || l.lsn > lsn {
-			continue
+		if ok && l != nil && l.lsn <= lsn {
+			r.over(l, lsn)
 		}
-		l.lsn = lsn
-		s := l.slot
-		s.mu.Lock()
-		r.e.end(l)
-		r.e.flush.mark(l)
-		if s.cur == l {
-			s.cur = nil
-		}
-		r.e.release(s)
 	}
 	if rec.Unref != 0 {
 		r.edge(lsn, rec.Unref, (*stream.State).DropFork)
 	}
+}
+
+// over ends one stream.
+func (r *recovery) over(l *live, lsn uint64) {
+	l.lsn = lsn
+	s := l.slot
+	s.mu.Lock()
+	r.e.end(l)
+	r.e.flush.mark(l)
+	if s.cur == l {
+		s.cur = nil
+	}
+	r.e.release(s)
+}
+
+// drop ends a stream that could not be read, whatever can be read of it now.
+func (r *recovery) drop(lsn uint64, rec *stream.Record) {
+	delete(r.orphans, rec.ID)
+	delete(r.broken, rec.ID)
+	if l := r.e.table.byID(rec.ID); l != nil {
+		r.over(l, lsn)
+		return
+	}
+	s := r.e.table.slot(rec.Path)
+	defer r.e.release(s)
+	s.loaded.Store(true)
+	l := damagedAt(s, rec.ID)
+	l.lsn = lsn
+	r.e.end(l)
+	r.e.flush.mark(l)
 }
 
 // settle publishes what was folded: all of the journal is durable.

@@ -32,6 +32,7 @@ type live struct {
 	tail     tail
 	closed   bool
 	deleted  bool // soft
+	damaged  bool // nothing is known of it; it is on its way out
 	gone     bool // the stream is over; nothing of it may be read any more
 	dropped  bool // gone from the archive too
 	watchers []*watcher
@@ -143,11 +144,15 @@ func (e *Engine) acquire(p stream.Path) (*slot, error) {
 		if errors.Is(err, archive.ErrClosed) {
 			return nil, errClosing
 		}
-		return nil, &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
+		return nil, unreadable(err)
 	}
 	s.loaded.Store(true)
 	s.cur, s.pub = l, l
 	return s, nil
+}
+
+func unreadable(err error) error {
+	return &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
 }
 
 // release unlocks a slot and forgets it if there is nothing in it. While the
@@ -160,22 +165,50 @@ func (e *Engine) release(s *slot) {
 	s.mu.Unlock()
 }
 
-// load brings the stream at a path back from the archive; nil if there is none.
+// load brings the stream at a path back from the archive; nil if there is none. One
+// whose rows there cannot be read comes from their second copy, and the archive gets
+// them again.
 func (e *Engine) load(s *slot) (*live, error) {
-	id, found, err := e.archive.Lookup(s.path)
+	row, err := e.loadRow(s.path)
+	if err == nil && row == nil || errors.Is(err, archive.ErrClosed) {
+		return nil, err
+	}
+	rescued := err != nil
+	if rescued {
+		copied, cerr := e.archive.RescueAt(s.path)
+		if cerr != nil {
+			return nil, errors.Join(err, cerr)
+		}
+		e.log.Warn("a stream's rows are taken from their second copy", "path", s.path, "err", err)
+		if copied == nil {
+			return nil, nil
+		}
+		row = copied
+	}
+	l := e.adopt(s, row)
+	if rescued {
+		e.putAgain(l)
+	}
+	e.deadlines.add(l)
+	return l, nil
+}
+
+func (e *Engine) loadRow(p stream.Path) (*archive.Row, error) {
+	id, found, err := e.archive.Lookup(p)
 	if err != nil || !found {
 		return nil, err
 	}
 	row, err := e.archive.Load(id)
-	if err != nil {
-		return nil, err
+	if err == nil && (row == nil || row.State.Path != p) {
+		err = errors.New("the archive has a name without a stream")
 	}
-	if row == nil || row.State.Path != s.path {
-		return nil, errors.New("the archive has a name without a stream")
-	}
-	l := e.adopt(s, row)
-	e.deadlines.add(l)
-	return l, nil
+	return row, err
+}
+
+// putAgain has all rows of a stream written again, with its slot held.
+func (e *Engine) putAgain(l *live) {
+	l.flushedLSN, l.producersLSN = 0, l.lsn
+	e.flush.mark(l)
 }
 
 // adopt makes a live stream of an archive row.

@@ -25,7 +25,7 @@ func (e *Engine) Watch(snap stream.Snapshot, wake func()) (stop func()) {
 	}
 	defer e.release(s)
 	l := s.pub
-	if l == nil || l.state.ID != snap.ID {
+	if l == nil || l.damaged || l.state.ID != snap.ID {
 		wake()
 		return func() {}
 	}

@@ -134,6 +134,8 @@ func (r *Record) AppendTo(dst []byte) []byte {
 		for _, id := range r.Collected {
 			dst = binary.AppendUvarint(dst, uint64(id))
 		}
+	case RecordDrop:
+		dst = appendString(dst, string(r.Path))
 	}
 	return dst
 }
@@ -165,6 +167,8 @@ func DecodeRecord(kind RecordKind, b []byte) (Record, error) {
 		for range in.count() {
 			r.Collected = append(r.Collected, ID(in.uvarint()))
 		}
+	case RecordDrop:
+		r.Path = Path(in.string())
 	case RecordTouch:
 	default:
 		return Record{}, errCorrupt

@@ -52,9 +52,10 @@ func sampleRecords() []stream.Record {
 		}
 		list = append(list, r)
 	}
-	touch := base
+	touch, drop := base, base
 	touch.Kind, touch.Time = stream.RecordTouch, math.MinInt64
-	return append(list, touch)
+	drop.Kind, drop.Path = stream.RecordDrop, "a/b"
+	return append(list, touch, drop)
 }
 
 func TestRecordRoundTrip(t *testing.T) {

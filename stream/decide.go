@@ -261,6 +261,12 @@ func DecideDelete(s *State, ancestors []*State, expire bool, now int64) (Record,
 	return r, Result{Outcome: Deleted, Meta: s.Meta, Tail: s.TailOffset()}, nil
 }
 
+// DecideDrop gives the record that ends a stream whose state cannot be read, which
+// is at a path and has a number, 0 if that cannot be read either.
+func DecideDrop(id ID, p Path, now int64) Record {
+	return Record{Kind: RecordDrop, ID: id, Path: p, Time: now}
+}
+
 // DecideTouch gives the record that makes a renewed sliding window durable.
 func DecideTouch(s *State, now int64) Record {
 	return Record{Kind: RecordTouch, ID: s.ID, Time: now}

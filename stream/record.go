@@ -13,6 +13,7 @@ const (
 	RecordDelete RecordKind = 3 // a stream ends, by DELETE or by its lifetime
 	RecordTouch  RecordKind = 4 // a sliding window was renewed
 	RecordRows   RecordKind = 5 // small rows of the engine; of no stream, so not a Record
+	RecordDrop   RecordKind = 6 // a stream ends whose state cannot be read
 )
 
 // String names the kind for people.
@@ -28,6 +29,8 @@ func (k RecordKind) String() string {
 		return "touch"
 	case RecordRows:
 		return "rows"
+	case RecordDrop:
+		return "drop"
 	}
 	return "unknown"
 }
@@ -60,13 +63,16 @@ type Record struct {
 	Expired   bool
 	Collected []ID
 	Unref     ID
+
+	// Drop: where its name is; the number is 0 if the name could not be read.
+	Path Path
 }
 
 // Fold applies a record of this stream to its state. s is the zero State for a
 // create. Data itself is not kept: the engine has it. Strings of r are copied, so
 // r may live in a buffer that is used again.
 func (s *State) Fold(r *Record) {
-	if r.Kind != RecordDelete { // the end is no read: it must not bring an expired stream back
+	if r.Kind != RecordDelete && r.Kind != RecordDrop { // the end is no read: it must not bring an expired stream back
 		s.Touch(r.Time)
 	}
 	switch r.Kind {

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -58,6 +59,9 @@ type Archive struct {
 	// A second copy of the rows; of the writer. nil: there is to be none.
 	mirror      *mirror.Log
 	mirrorAgain time.Time // not to be written anew before
+	mirrorPath  string
+	hasCopy     atomic.Bool // the file has every row as it is; for all
+	rescue      rescuer
 
 	mu      sync.Mutex // guards what follows
 	readers int        // reads going on, walks included
@@ -84,11 +88,12 @@ func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{db: db, space: space, log: o.Logger, idle: make(chan struct{})}
+	a := &Archive{db: db, space: space, log: o.Logger, mirrorPath: o.Mirror, idle: make(chan struct{})}
 	if err := a.begin(&o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open archive: %w", err), a.Close())
 	}
 	space.trust()
+	a.noteCopy()
 	return a, nil
 }
 
@@ -159,6 +164,7 @@ func (a *Archive) Sync() error {
 	if err := a.db.Flush(); err != nil {
 		return fmt.Errorf("sync archive: %w", err)
 	}
+	defer a.noteCopy()
 	return a.commitMirror()
 }
 

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -118,6 +119,26 @@ func (w *Batch) SetStateAside(id stream.ID, row []byte, indexed int64) {
 	}
 }
 
+// Drop removes everything of a stream of which only the number and the name are
+// known; its data only if nobody inherits them.
+func (w *Batch) Drop(id stream.ID, p stream.Path, keepName, keepData bool) {
+	w.remove(stateKey(id))
+	w.remove(producersKey(id))
+	w.keep(w.a.walkRange(asideKey(id, 0), asideKey(id+1, 0), func(key, _ []byte) (bool, error) {
+		w.remove(bytes.Clone(key))
+		return true, nil
+	}))
+	if !keepData {
+		w.keep(w.b.DeleteRange(chunkKey(id, 0), chunkKey(id+1, 0), nil))
+	}
+	if !keepName {
+		w.remove(nameKey(p))
+	}
+}
+
+// DropDeadline removes an entry of the index that no stream stands for.
+func (w *Batch) DropDeadline(d Due) { w.remove(deadlineKey(d.Deadline, d.ID)) }
+
 // Delete removes everything of a stream. Its name goes too, unless keepName says
 // that another stream has been put under it already; one that takes the name
 // later must be put after this.
@@ -149,6 +170,7 @@ func (w *Batch) Apply() error {
 	if err := w.a.mirrorOps(w.ops); err != nil {
 		return err
 	}
+	w.a.noteCopy()
 	if err := w.b.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("apply archive batch: %w", err)
 	}

@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"os"
 	"slices"
@@ -77,6 +76,7 @@ func (a *Archive) pendingRows() (ops mirror.Ops, hasHeader bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	unreadable := map[string]bool{}
 	keys := a.mirror.Pending()
 	slices.SortFunc(keys, bytes.Compare) // there may be a million: neighbours share a block
 	for _, key := range slices.CompactFunc(keys, bytes.Equal) {
@@ -89,12 +89,26 @@ func (a *Archive) pendingRows() (ops mirror.Ops, hasHeader bool, err error) {
 		})
 		switch {
 		case err != nil:
-			a.log.Error("a row cannot be read", "key", fmt.Sprintf("%x", key), "err", err)
+			a.log.Error("a row cannot be read", "row", DescribeKey(key), "err", err)
+			unreadable[string(key)] = true
 		case !found:
 			ops.Delete(key)
 		}
 	}
-	return ops, hasHeader, rows.Close()
+	if err := rows.Close(); err != nil || len(unreadable) == 0 {
+		return ops, hasHeader, err
+	}
+	// Whether the change that was under way has happened nobody knows: without it
+	// the row fits what the journal has.
+	before, err := mirror.Find(a.space.FS, a.mirrorPath, true, func(key []byte) bool { return unreadable[string(key)] })
+	for key := range unreadable {
+		if v, found := before[key]; found {
+			ops.Set([]byte(key), v)
+		} else {
+			ops.Delete([]byte(key))
+		}
+	}
+	return ops, hasHeader, err
 }
 
 // mirrorOps tells the mirror of changes that are about to be made.
@@ -134,6 +148,9 @@ func (a *Archive) commitMirror() error {
 	}
 	return err
 }
+
+// noteCopy tells readers whether they may use the mirror.
+func (a *Archive) noteCopy() { a.hasCopy.Store(a.mirror != nil && a.mirror.Valid()) }
 
 // dropMirror does without a mirror for some time, for want of room.
 func (a *Archive) dropMirror(why error) error {

@@ -57,6 +57,49 @@ func Stat(fs vfs.FS, path string) (State, error) {
 	return State{Label: m.label, Pending: pending}, nil
 }
 
+// Find gives the values of wanted keys, as of the last commit or as they are behind
+// it. The copy may be written meanwhile.
+func Find(fs vfs.FS, path string, committed bool, wanted func(key []byte) bool) (map[string][]byte, error) {
+	last, end, _, err := find(fs, path)
+	if err != nil {
+		return nil, fmt.Errorf("read mirror: %w", err)
+	}
+	if committed {
+		end = last
+	}
+	found := map[string][]byte{}
+	err = withFile(fs, path, func(r *reader) error {
+		r.mark = start()
+		for r.end < end.end {
+			ops, ok, err := r.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return r.damaged("frame has a wrong checksum")
+			}
+			err = ops.each(func(op Op) error {
+				switch {
+				case !wanted(op.Key):
+				case op.Deleted:
+					delete(found, string(op.Key))
+				default:
+					found[string(op.Key)] = append([]byte{}, op.Value...)
+				}
+				return nil
+			})
+			if err != nil {
+				return r.damaged(err.Error())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read mirror: %w", err)
+	}
+	return found, nil
+}
+
 // find gives the last commit, the end of the valid frames, and the keys that were
 // changed between the two.
 func find(fs vfs.FS, path string) (last, end mark, pending [][]byte, err error) {
