@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"durablestreams/httpapi"
 	"durablestreams/internal/protocol"
 	"durablestreams/stream"
 )
@@ -32,8 +33,8 @@ func defaultConnections() int {
 	return max(int(n-min(n/2, fileReserve)), 1)
 }
 
-// defaultSenders is the part of the reserve that large answers may use.
-func defaultSenders() int {
+// defaultSends is how many large answers may use the reserve at once.
+func defaultSends() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fileReserve / 4
@@ -102,8 +103,12 @@ func (l *connectionLimit) track(_ net.Conn, state http.ConnState) {
 func (l *connectionLimit) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil || l.open.Load() < l.max {
-			return c, err
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Load() < l.max {
+			httpapi.LimitUnsent(c)
+			return c, nil
 		}
 		l.report()
 		if l.place() {

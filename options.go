@@ -39,6 +39,31 @@ type Options struct {
 	// twice MaxBody if that is more.
 	MaxInflight int64
 
+	// MaxUnsent bounds the memory for answers until their clients have taken them, in
+	// bytes, of all requests together; further ones are answered 503, and live
+	// readers wait or come back. Default 256 MiB, or four times MaxBody if that
+	// is more.
+	MaxUnsent int64
+
+	// MaxQueued bounds the changes that wait for the disk, in bytes; further ones
+	// are answered 503. Default 64 MiB.
+	MaxQueued int64
+
+	// MaxLive bounds the live reads that wait for data; further ones are answered
+	// 503. Default: seven eighths of MaxConnections, so that others can still
+	// connect.
+	MaxLive int
+
+	// MaxReads bounds the answers that are read from the disk at once, and
+	// likewise the changes that have to look there; others wait, and after 10 s
+	// are answered 503. Default: four a processor.
+	MaxReads int
+
+	// MaxSends bounds the answers of more than 64 KiB that are sent at once;
+	// further ones are answered 503. On the fast path each takes a descriptor.
+	// Default: 128, or less if the process may open less than 1,024 files.
+	MaxSends int
+
 	// MaxHeader bounds the head of one request in bytes. Default 64 KiB.
 	MaxHeader int
 
@@ -109,6 +134,8 @@ func (o *Options) withDefaults() Options {
 		setDefault(&d.TailMemory, memoryTailMemory)
 	}
 	setDefault(&d.MaxConnections, defaultConnections())
+	setDefault(&d.MaxLive, max(d.MaxConnections-d.MaxConnections/8, 1))
+	setDefault(&d.MaxSends, defaultSends())
 	setDefault(&d.ShutdownGrace, 10*time.Second)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -141,6 +168,9 @@ func (o *Options) Validate() error {
 	if d.TailMemory != 0 && d.TailMemory < minMemory {
 		errs = append(errs, fmt.Errorf("tail memory %d: want 1 MiB or more", d.TailMemory))
 	}
+	if d.MaxQueued != 0 && d.MaxQueued < minMemory {
+		errs = append(errs, fmt.Errorf("max queued %d: want 1 MiB or more", d.MaxQueued))
+	}
 	if d.CacheSize != 0 && d.CacheSize < minMemory {
 		errs = append(errs, fmt.Errorf("cache size %d: want 1 MiB or more", d.CacheSize))
 	}
@@ -157,16 +187,17 @@ func (o *Options) Validate() error {
 }
 
 func (o *Options) store() *store.Options {
-	return &store.Options{SegmentSize: o.SegmentSize, TailMemory: o.TailMemory, CacheSize: o.CacheSize, Logger: o.Logger}
+	return &store.Options{SegmentSize: o.SegmentSize, TailMemory: o.TailMemory, CacheSize: o.CacheSize, MaxQueued: o.MaxQueued, Logger: o.Logger}
 }
 
 func (o *Options) protocol() *protocol.Options {
-	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, PageSize: o.PageSize,
+	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, MaxUnsent: o.MaxUnsent,
+		MaxLive: o.MaxLive, MaxReads: o.MaxReads, MaxSends: o.MaxSends, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
 }
 
 func (o *Options) fastPath() *fastpath.Options {
-	return &fastpath.Options{Loops: o.EventLoops, Senders: defaultSenders(), StallTimeout: o.StallTimeout, Logger: o.Logger}
+	return &fastpath.Options{Loops: o.EventLoops, StallTimeout: o.StallTimeout, Logger: o.Logger}
 }
 
 func (o *Options) http() *httpapi.Options {

@@ -36,7 +36,7 @@ func TestControlBodies(t *testing.T) {
 		if n := control.served.Swap(0); n != want {
 			t.Errorf("served %d times, want %d", n, want)
 		}
-		if n := s.core.Inflight(); n != 0 {
+		if n := s.core.Use().Inflight; n != 0 {
 			t.Errorf("%d bytes are still reserved", n)
 		}
 	}

@@ -20,11 +20,12 @@ const writeSize = 32 << 10
 // answer cannot be completed: the connection is cut, so that a client never
 // takes a part for the whole.
 func (x *exchange) send(res *protocol.Response) {
-	if res.Rest != nil {
-		defer res.Rest.Close()
-	}
+	defer res.Close()
 	x.hurry()
 	x.limitDrain()
+	if res.Last && x.r.ProtoMajor == 1 {
+		x.w.Header().Set("Connection", "close")
+	}
 	header := x.w.Header()
 	values := make([]string, len(res.Fields)+1)
 	for i, f := range res.Fields {

@@ -62,6 +62,9 @@ func bubble(t *testing.T, opt *protocol.Options, f func(t *testing.T, s *piped))
 		if n := s.store.Watches(); n != 0 {
 			t.Errorf("%d watches are left", n)
 		}
+		if use := s.core.Use(); use != (protocol.Use{}) {
+			t.Errorf("what was taken is not given back: %+v", use)
+		}
 	})
 }
 
@@ -363,7 +366,7 @@ func TestBodiesInFlight(t *testing.T) {
 			held = append(held, c)
 		}
 		synctest.Wait()
-		if n := s.core.Inflight(); n < 280<<10 || n > 450<<10 {
+		if n := s.core.Use().Inflight; n < 280<<10 || n > 450<<10 {
 			t.Errorf("two halves of bodies hold %d bytes", n)
 		}
 		res := s.do(503, "POST", "a", large, text)
@@ -375,11 +378,11 @@ func TestBodiesInFlight(t *testing.T) {
 			c.Close()
 		}
 		synctest.Wait()
-		if n := s.core.Inflight(); n != 0 {
+		if n := s.core.Use().Inflight; n != 0 {
 			t.Errorf("%d bytes are never given back", n)
 		}
 		s.do(204, "POST", "a", large, text)
-		if n := s.core.Inflight(); n != 0 {
+		if n := s.core.Use().Inflight; n != 0 {
 			t.Errorf("%d bytes are not given back after an append", n)
 		}
 	})

@@ -14,14 +14,14 @@ import (
 var everyFlag = []string{
 	"--base-path=/b", "--public-url=https://p.example", "--cors-origins=https://a.example,https://b.example", "--no-fast-path", "--event-loops=3",
 	"--in-memory", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
-	"--max-body=4MB", "--max-inflight=9MB", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
+	"--max-body=4MB", "--max-inflight=9MB", "--max-unsent=12MB", "--max-queued=13MB", "--max-live=14", "--max-reads=15", "--max-sends=16", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
 	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s",
 }
 
 var everyOption = durablestreams.Options{
 	BasePath: "/b", PublicURL: "https://p.example", AllowedOrigins: []string{"https://a.example", "https://b.example"}, NoFastPath: true, EventLoops: 3,
 	InMemory: true, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
-	MaxBody: 4e6, MaxInflight: 9e6, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
+	MaxBody: 4e6, MaxInflight: 9e6, MaxUnsent: 12e6, MaxQueued: 13e6, MaxLive: 14, MaxReads: 15, MaxSends: 16, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
 	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second,
 }
 

@@ -45,6 +45,11 @@ type serveCommand struct {
 
 	MaxBody        size          `group:"limits" default:"16MiB" placeholder:"${default}" help:"Largest body of a request; beyond it the answer is 413."`
 	MaxInflight    size          `group:"limits" placeholder:"256MiB" help:"Memory for bodies that are being received, of all requests together; beyond it the answer is 503."`
+	MaxUnsent      size          `group:"limits" placeholder:"256MiB" help:"Memory for answers that clients have not taken yet, of all requests together; beyond it the answer is 503."`
+	MaxQueued      size          `group:"limits" placeholder:"64MiB" help:"Changes that wait for the disk; beyond it the answer is 503."`
+	MaxLive        int           `group:"limits" placeholder:"N" help:"Live reads that wait for data; further ones are answered 503. Default: seven eighths of the connections."`
+	MaxReads       int           `group:"limits" placeholder:"N" help:"Answers that are read from the disk at once; others wait, after 10 s they get 503. Default: four a processor."`
+	MaxSends       int           `group:"limits" placeholder:"N" help:"Answers of more than 64 KiB that are sent at once; further ones are answered 503. Default: 128."`
 	MaxHeader      size          `group:"limits" default:"64KiB" placeholder:"${default}" help:"Largest head of a request; beyond it the answer is 431."`
 	PageSize       size          `group:"limits" default:"1MiB" placeholder:"${default}" help:"Data in one answer to a catch-up read, about."`
 	MaxConnections int           `group:"limits" placeholder:"N" help:"Open connections; further ones are answered 503. Default: from the limit on open files."`
@@ -76,7 +81,8 @@ A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB a
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
 		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
-		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
+		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
+		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
 		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log,

@@ -1,7 +1,5 @@
 package fastpath
 
-import "durablestreams/internal/protocol"
-
 // keepSize is the step in which room for a body is reserved: as it comes, for
 // announcing one must not take room from others.
 const keepSize = 4 << 10
@@ -28,10 +26,35 @@ func (c *conn) awaitBody(come int64) bool {
 	return false
 }
 
-// unreserve gives the room of a body back.
+// reserveRest gives the room of a body back, but for what the client has sent
+// behind it. If there is no room for that, the connection ends with this answer.
+func (c *conn) reserveRest() {
+	n := int64(cap(c.in))
+	if n <= freeRest {
+		n = 0
+	}
+	if n == c.reserved {
+		return
+	}
+	if c.loop.srv.core.Reserve(c.reserved, n) {
+		c.reserved = n
+		return
+	}
+	c.in, c.closes = nil, true
+	c.unreserve()
+	if c.state == reading && len(c.out) == 0 {
+		c.close()
+	}
+}
+
+// freeRest is how many bytes a client may have sent ahead without their being
+// counted.
+const freeRest = 4 << 10
+
+// unreserve gives all room back.
 func (c *conn) unreserve() {
 	if c.reserved > 0 {
 		c.loop.srv.core.Release(c.reserved)
-		c.reserved, c.pace = 0, protocol.BodyPace{}
+		c.reserved = 0
 	}
 }

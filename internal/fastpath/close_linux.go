@@ -82,8 +82,8 @@ func (c *conn) close() {
 // drop throws away what a job has prepared for a connection that is closed.
 func (c *conn) drop(j *job) {
 	for _, r := range []*protocol.Response{j.resp, j.act.Response} {
-		if r != nil && r.Rest != nil {
-			_ = r.Rest.Close()
+		if r != nil {
+			r.Close()
 		}
 	}
 	if c.feed != nil {
@@ -98,6 +98,7 @@ func (c *conn) forget() {
 	c.loop.timers.remove(c)
 	delete(c.loop.conns, int32(c.fd))
 	c.in, c.out, c.head, c.op = nil, nil, nil, nil
+	c.allSent()
 	if c.ended != nil {
 		c.ended()
 	}

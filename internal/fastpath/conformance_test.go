@@ -14,13 +14,14 @@ import (
 // TestConformance runs the whole protocol suite over the fast path.
 func TestConformance(t *testing.T) {
 	const poll = 3 * time.Second
-	for name, opt := range map[string]fastpath.Options{
+	for name, cfg := range map[string]config{
 		"usual":  {},
-		"narrow": {Loops: 1, Workers: 1, MaxBody: 100},
+		"narrow": {fast: fastpath.Options{Loops: 1, MaxBody: 100}, protocol: protocol.Options{MaxReads: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, config{store: openEngine(t, nil), fast: opt, protocol: protocol.Options{LongPollTimeout: poll}})
+			cfg.store, cfg.protocol.LongPollTimeout = openEngine(t, nil), poll
+			s := start(t, cfg)
 			conformance.Run(t, conformance.Options{BaseURL: "http://" + s.addr, LongPollTimeout: poll})
 		})
 	}

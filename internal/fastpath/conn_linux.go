@@ -39,6 +39,8 @@ type conn struct {
 	in  []byte // read but not used
 	out []byte // to be written as soon as the peer takes it
 
+	holds interface{ Close() } // to be closed when all is written; nil: nothing
+
 	head     *head // of the request being handled, and the last one while the connection is busy
 	req      protocol.Request
 	op       *protocol.Op
@@ -160,14 +162,26 @@ func (c *conn) request(b []byte, kept bool) bool {
 		c.keep(rest)
 	}
 	c.begin(b[n:end:end])
-	c.unreserve()
-	if kept && c.state != closed {
-		c.in = append(c.in[:0], rest...)
-		if len(c.in) == 0 {
-			c.in = nil
-		}
+	if c.state == closed {
+		return true
 	}
+	if kept {
+		c.leave(rest)
+	}
+	c.reserveRest()
 	return true
+}
+
+// leave keeps the end of what was kept, and not much memory around it.
+func (c *conn) leave(rest []byte) {
+	switch {
+	case len(rest) == 0:
+		c.in = nil
+	case cap(c.in) > 2*len(rest)+keepSize:
+		c.in = append([]byte(nil), rest...)
+	default:
+		c.in = append(c.in[:0], rest...)
+	}
 }
 
 // tooFew says whether these bytes are none yet: net/http wants four before it
@@ -211,9 +225,10 @@ func (c *conn) parse(b []byte) bool {
 // begin starts the request. The body is only good during the call.
 func (c *conn) begin(body []byte) {
 	c.deadline, c.begun, c.afterPost = 0, false, c.req.Method == "POST"
+	c.pace = protocol.BodyPace{}
 	c.req.BodyRead = true
 	if c.req.BeginWaits() {
-		c.work(&job{begin: true, body: append([]byte(nil), body...)})
+		c.workBody(&job{begin: true}, body)
 		return
 	}
 	op, res := c.loop.srv.core.Begin(&c.req)
@@ -226,7 +241,7 @@ func (c *conn) begin(body []byte) {
 	case op.Mode() == protocol.Live:
 		c.openFeed()
 	case !op.Immediate():
-		c.work(&job{body: append([]byte(nil), body...)})
+		c.workBody(&job{}, body)
 	case op.Mode() == protocol.Read:
 		c.answer(op.Read())
 	default:
@@ -306,7 +321,7 @@ func (c *conn) answer(r *protocol.Response) {
 		return
 	}
 	l := c.loop
-	if l.srv.ending.Load() {
+	if l.srv.ending.Load() || r.Last {
 		c.closes = true
 	}
 	l.wbuf = appendHead(l.wbuf[:0], r, c.req.Method, l.dateField(), c.closes)
@@ -314,6 +329,7 @@ func (c *conn) answer(r *protocol.Response) {
 		l.wbuf = append(l.wbuf, r.Body...)
 	}
 	c.op = nil
+	c.holds = r
 	c.write(l.wbuf)
 	c.answerDone()
 }
@@ -324,12 +340,22 @@ func (c *conn) answerDone() {
 		return
 	}
 	c.state = reading
-	if len(c.out) == 0 {
-		if c.closes {
-			c.close()
-			return
-		}
-		c.expect(c.loop.srv.opts.IdleTimeout)
+	if len(c.out) > 0 {
+		return // flush comes here again
+	}
+	c.allSent()
+	if c.closes {
+		c.close()
+		return
+	}
+	c.expect(c.loop.srv.opts.IdleTimeout)
+}
+
+// allSent lets go of what was held for an answer.
+func (c *conn) allSent() {
+	if c.holds != nil {
+		c.holds.Close()
+		c.holds = nil
 	}
 }
 

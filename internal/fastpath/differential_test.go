@@ -31,7 +31,7 @@ func newPair(t testing.TB, opt fastpath.Options) *pair {
 	p := &pair{}
 	for i, s := range []**server{&p.fast, &p.slow} {
 		*s = start(t, config{plain: i == 1, fast: opt, store: openEngine(t, nil),
-			protocol: protocol.Options{LongPollTimeout: 30 * time.Millisecond, SSEMaxAge: 30 * time.Millisecond, PageSize: 64 << 10}})
+			protocol: protocol.Options{MaxReads: 1, LongPollTimeout: 30 * time.Millisecond, SSEMaxAge: 30 * time.Millisecond, PageSize: 64 << 10}})
 	}
 	return p
 }
@@ -109,7 +109,7 @@ func (p *pair) checkSeed(t *testing.T, seed uint64) {
 
 // FuzzDifferential does the same with bytes that a fuzzer chooses.
 func FuzzDifferential(f *testing.F) {
-	p := newPair(f, fastpath.Options{Loops: 1, Workers: 1})
+	p := newPair(f, fastpath.Options{Loops: 1})
 	for i := range 5 {
 		f.Add(slices.Repeat([]byte{byte(i * 37), byte(i), 3, 9, 17}, 30))
 	}

@@ -69,7 +69,7 @@ func (b *badBlocks) Next() ([]byte, error) {
 
 // A panic costs its own connection only, and is logged.
 func TestPanicsCutTheirConnection(t *testing.T) {
-	s := start(t, config{wrap: withFaults, fast: fastpath.Options{Loops: 1, Workers: 1}})
+	s := start(t, config{wrap: withFaults, fast: fastpath.Options{Loops: 1}, protocol: protocol.Options{MaxReads: 1}})
 	other := s.dial()
 	for _, request := range []string{
 		"GET " + root + "panic-stat HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -128,6 +128,7 @@ func TestBrokenSSEIsCut(t *testing.T) {
 type gated struct {
 	*fakestore.Store
 	armed   atomic.Int32 // how many calls pass before one is held; negative: none is held
+	all     atomic.Bool  // every one is held
 	arrived chan struct{}
 	let     chan struct{}
 }
@@ -154,7 +155,7 @@ func (g *gated) Apply(cmd stream.Command, done stream.Completion) {
 }
 
 func (g *gated) hold(path stream.Path) {
-	if path == "cold" && g.armed.Add(-1) == -1 {
+	if path == "cold" && (g.armed.Add(-1) == -1 || g.all.Load()) {
 		g.arrived <- struct{}{}
 		<-g.let
 	}
@@ -244,7 +245,7 @@ func TestLoopsDoNotWaitForTheDisk(t *testing.T) {
 		"fork": "PUT " + root + "f HTTP/1.1\r\nHost: x\r\nStream-Forked-From: " + root + "cold\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, g := startGated(t, config{fast: fastpath.Options{Loops: 1, Workers: 1}})
+			s, g := startGated(t, config{fast: fastpath.Options{Loops: 1}, protocol: protocol.Options{MaxReads: 1}})
 			other := s.dial()
 			s.do(201, "PUT", "cold", "x", text)
 			g.armed.Store(0)
@@ -329,7 +330,7 @@ func (s *server) stuck(name string, size int) *conn {
 
 // Readers that take their time hold no worker.
 func TestStuckReadersLeaveWorkersFree(t *testing.T) {
-	s := start(t, config{protocol: protocol.Options{PageSize: 1 << 30}, fast: fastpath.Options{Loops: 1, Workers: 1}})
+	s := start(t, config{protocol: protocol.Options{PageSize: 1 << 30, MaxReads: 1}, fast: fastpath.Options{Loops: 1}})
 	stuck := []*conn{s.stuck("big", 24<<20), s.stuck("big2", 24<<20)}
 	s.do(201, "PUT", "a", strings.Repeat("x", 200_000), text)
 	s.do(200, "GET", "a", "")

@@ -166,7 +166,7 @@ func (e slowEcho) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, err
 // there are.
 func TestWaitingControlRequests(t *testing.T) {
 	slow := slowEcho{arrived: make(chan struct{}), let: make(chan struct{})}
-	s := start(t, config{fast: fastpath.Options{Loops: 1, Workers: 1}, protocol: protocol.Options{Control: slow}})
+	s := start(t, config{fast: fastpath.Options{Loops: 1}, protocol: protocol.Options{MaxReads: 1, Control: slow}})
 	var waiting []*conn
 	for range 20 {
 		waiting = append(waiting, s.dial().send("%s", pipeline(controlA)))

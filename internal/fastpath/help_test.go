@@ -86,6 +86,7 @@ func start(t testing.TB, cfg config) *server {
 		t.Fatal(err)
 	}
 	s.addr = ln.Addr().String()
+	ln = tuned{ln}
 	cfg.fast.Logger = logger
 	if !cfg.plain {
 		if s.fast, err = fastpath.New(s.core, &cfg.fast); err != nil {
@@ -124,6 +125,17 @@ func (echo) Methods(path string) []string {
 
 func (echo) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
 	return protocol.ControlAnswer{Status: 200, Type: "text/plain", Body: append([]byte("echo of "), r.Body...)}, nil
+}
+
+// tuned is a listener whose connections are set up as a server's are.
+type tuned struct{ net.Listener }
+
+func (l tuned) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		httpapi.LimitUnsent(c)
+	}
+	return c, err
 }
 
 // counted counts what a store is asked for.
@@ -191,10 +203,10 @@ func (s *server) stop(served chan error) {
 	s.open.wait(s.t, 0)
 	s.slow.wait(s.t, 0)
 	s.watches.wait(s.t, 0)
-	if n := s.core.Inflight(); n != 0 {
-		s.t.Errorf("%d bytes are still reserved for bodies", n)
-	}
 	s.reads.wait(s.t, 0)
+	if use := s.core.Use(); use != (protocol.Use{}) {
+		s.t.Errorf("what was taken is not given back: %+v", use)
+	}
 	if alive.Add(-1) == 0 {
 		noGoroutines(s.t)
 	}
@@ -246,6 +258,13 @@ func (g *gauge) add(delta int64) {
 	g.most = max(g.most, g.n)
 	close(g.change)
 	g.change = make(chan struct{})
+}
+
+// now is what the gauge stands at.
+func (g *gauge) now() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.n
 }
 
 // highest is the most there ever was.

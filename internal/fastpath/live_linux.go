@@ -38,6 +38,7 @@ func (c *conn) act(act protocol.Action, err error) (again bool) {
 	l.wbuf = l.wbuf[:0]
 	if r := act.Response; r != nil {
 		if r.Length >= 0 {
+			c.feed.Close()
 			c.feed = nil
 			c.state = reading
 			c.answer(r)
@@ -58,6 +59,7 @@ func (c *conn) act(act protocol.Action, err error) (again bool) {
 	case c.state == closed:
 		return false
 	case act.Done:
+		c.holds = c.feed
 		c.feed, c.op = nil, nil
 		c.answerDone()
 		return false

@@ -263,7 +263,7 @@ func TestWakeStorm(t *testing.T) {
 // A reader that starts far behind reads from the disk first, then lives on.
 func TestBacklogFromTheArchive(t *testing.T) {
 	want := strings.Repeat("0123456789abcde\n", 3<<16)
-	s := start(t, config{store: archived(t, want), protocol: protocol.Options{PageSize: 64 << 10}, fast: fastpath.Options{Workers: 1, Loops: 1}})
+	s := start(t, config{store: archived(t, want), protocol: protocol.Options{PageSize: 64 << 10, MaxReads: 1}, fast: fastpath.Options{Loops: 1}})
 	c, body := s.sse("a?offset=-1&live=sse", "event")
 	got := 0
 	for got < len(want) {

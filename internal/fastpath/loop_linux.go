@@ -65,8 +65,12 @@ const (
 	cut           // c is nil: connections end now
 )
 
-// rbufSize is the most that one read takes.
-const rbufSize = 64 << 10
+// rbufSize is the most that one read takes, maxWbuf the most that is kept for
+// writing.
+const (
+	rbufSize = 64 << 10
+	maxWbuf  = 1 << 20
+)
 
 func newLoop(srv *Server) (*loop, error) {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -115,6 +119,7 @@ func (l *loop) run() {
 			return
 		}
 		l.burst(events, max(n, 0))
+		l.trim()
 		if l.srv.ending.Load() && l.end() {
 			return
 		}
@@ -144,6 +149,13 @@ func (l *loop) burst(events []unix.EpollEvent, n int) {
 		if n = max(n, 0); n == 0 && !l.inbox.waiting() {
 			return
 		}
+	}
+}
+
+// trim lets go of a buffer that an unusually large answer has made.
+func (l *loop) trim() {
+	if cap(l.wbuf) > maxWbuf {
+		l.wbuf = nil
 	}
 }
 

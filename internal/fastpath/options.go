@@ -17,14 +17,6 @@ type Options struct {
 	// larger ones. Default 256 KiB.
 	MaxBody int64
 
-	// Workers is how many answers that need the disk are prepared at once, so
-	// that readers of old data leave room for writers. Default: 4 a processor.
-	Workers int
-
-	// Senders is how many large answers are sent at once. Each takes a descriptor
-	// more. Default 256.
-	Senders int
-
 	// The limits of net/http's adapter; see there.
 	StallTimeout  time.Duration // default 30 s
 	HeaderTimeout time.Duration // default 10 s
@@ -40,8 +32,6 @@ func (o *Options) withDefaults() Options {
 	}
 	setDefault(&d.Loops, min(max(runtime.GOMAXPROCS(0)/2, 1), 8))
 	setDefault(&d.MaxBody, 256<<10)
-	setDefault(&d.Workers, 4*runtime.GOMAXPROCS(0))
-	setDefault(&d.Senders, 256)
 	setDefault(&d.StallTimeout, 30*time.Second)
 	setDefault(&d.HeaderTimeout, 10*time.Second)
 	setDefault(&d.IdleTimeout, 2*time.Minute)

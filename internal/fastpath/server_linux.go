@@ -22,9 +22,6 @@ type Server struct {
 	loops []*loop
 	next  atomic.Uint64
 
-	readers  chan struct{} // a place each for those who read from the disk
-	senders  chan struct{} // a place each for those who send large answers
-	writers  chan struct{} // and for those who write
 	ending   atomic.Bool
 	handOver atomic.Pointer[func(net.Conn)]
 
@@ -43,9 +40,6 @@ const settleTime = 2 * time.Second
 func New(core *protocol.Core, o *Options) (*Server, error) {
 	s := &Server{core: core, opts: o.withDefaults(), done: make(chan struct{})}
 	s.opts.Logger = protocol.LimitLog(s.opts.Logger)
-	s.readers = make(chan struct{}, s.opts.Workers)
-	s.senders = make(chan struct{}, s.opts.Senders)
-	s.writers = make(chan struct{}, s.opts.Workers)
 	for range s.opts.Loops {
 		l, err := newLoop(s)
 		if err != nil {

@@ -62,17 +62,17 @@ func TestStorm(t *testing.T) {
 		for loops := 1; loops <= 3; loops++ {
 			t.Run(fmt.Sprintf("%d processors, %d loops", procs, loops), func(t *testing.T) {
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-				storm(t, uint64(procs*10+loops), fastpath.Options{Loops: loops, Workers: 1 + loops%2})
+				storm(t, uint64(procs*10+loops), loops, 1+loops%2)
 			})
 		}
 	}
 }
 
-func storm(t *testing.T, seed uint64, opt fastpath.Options) {
-	opt.StallTimeout, opt.HeaderTimeout, opt.IdleTimeout = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
+func storm(t *testing.T, seed uint64, loops, reads int) {
+	opt := fastpath.Options{Loops: loops, StallTimeout: 300 * time.Millisecond, HeaderTimeout: 300 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}
 	rounds, _ := strconv.Atoi(os.Getenv("DS_ROUNDS"))
 	s := start(t, config{fast: opt, store: &moody{Store: openEngine(t, nil), rng: rand.New(rand.NewPCG(seed, 1))},
-		protocol: protocol.Options{LongPollTimeout: 50 * time.Millisecond, SSEMaxAge: 100 * time.Millisecond, KeepAlive: 10 * time.Millisecond}})
+		protocol: protocol.Options{MaxReads: reads, LongPollTimeout: 50 * time.Millisecond, SSEMaxAge: 100 * time.Millisecond, KeepAlive: 10 * time.Millisecond}})
 	files := descriptors(t)
 	var wg sync.WaitGroup
 	for client := range 16 {
@@ -195,7 +195,7 @@ func TestAfterShutdown(t *testing.T) {
 
 // Many writers and one worker: everybody gets an answer.
 func TestOneWorkerUnderLoad(t *testing.T) {
-	s := start(t, config{store: openEngine(t, nil), fast: fastpath.Options{Loops: 2, Workers: 1}})
+	s := start(t, config{store: openEngine(t, nil), fast: fastpath.Options{Loops: 2}, protocol: protocol.Options{MaxReads: 1}})
 	var wg sync.WaitGroup
 	for i := range 40 {
 		c := s.dial()

@@ -17,9 +17,10 @@ import (
 
 // job is what a goroutine does for a connection that must not hold up its loop.
 type job struct {
-	begin bool   // begin the request
-	body  []byte // of a write
-	step  bool   // step the feed
+	begin    bool   // begin the request
+	body     []byte // of a write
+	reserved int64  // of the core's room for bodies
+	step     bool   // step the feed
 
 	op   *protocol.Op       // if begun here
 	resp *protocol.Response // prepared, or sent if the answer was lent
@@ -28,23 +29,38 @@ type job struct {
 	sent bool
 }
 
-// work runs a job that may need the disk. So many run at once as there are
-// workers, writes and reads apart; the others wait.
+// take gives the body away.
+func (j *job) take() []byte {
+	b := j.body
+	j.body = nil
+	return b
+}
+
+// workBody runs a job with a body, of which it keeps a copy until the store has it:
+// there may be many who wait for the disk.
+func (c *conn) workBody(j *job, body []byte) {
+	if n := int64(len(body)); n > 0 {
+		if core := c.loop.srv.core; !core.Reserve(c.reserved, n) {
+			c.answer(core.Refuse(&c.req, core.Busy()))
+			return
+		}
+		c.reserved, j.reserved, j.body = 0, n, append([]byte(nil), body...)
+	}
+	c.work(j)
+}
+
+// work runs a job that may need the disk; the core lets only so many do that at
+// once.
 func (c *conn) work(j *job) {
 	c.state, c.job = busy, j
 	op, feed, srv := c.op, c.feed, c.loop.srv
-	places := srv.readers
-	if j.begin || op.Mode() == protocol.Write {
-		places = srv.writers
-	}
 	srv.jobs.Go(func() {
-		places <- struct{}{}
-		defer func() { <-places }()
+		defer func() { srv.core.Release(j.reserved) }()
 		defer c.workerPanic(j)
 		switch {
 		case j.begin:
 			if j.op, j.resp = srv.core.Begin(&c.req); j.op != nil {
-				j.op.Submit(j.body, c.answered)
+				j.op.Submit(j.take(), c.answered)
 				return
 			}
 		case j.step:
@@ -52,7 +68,7 @@ func (c *conn) work(j *job) {
 		case op.Mode() == protocol.Read:
 			j.resp = op.Read()
 		default:
-			op.Submit(j.body, c.answered)
+			op.Submit(j.take(), c.answered)
 			return
 		}
 		c.finished(j)
@@ -101,15 +117,8 @@ func (c *conn) prepared() {
 }
 
 // lend lets a goroutine send a large answer, block by block. It takes a descriptor
-// besides the connection's, so there is a limit; beyond it the answer is 503.
+// besides the connection's.
 func (c *conn) lend(r *protocol.Response) {
-	select {
-	case c.loop.srv.senders <- struct{}{}:
-	default:
-		_ = r.Rest.Close()
-		c.answer(c.loop.srv.core.Refuse(&c.req, &stream.Error{Kind: stream.Busy, Message: "too many large reads at once"}))
-		return
-	}
 	c.state = lent
 	c.deadline = 0
 	j := &job{resp: r, sent: true}
@@ -118,15 +127,13 @@ func (c *conn) lend(r *protocol.Response) {
 	srv := c.loop.srv
 	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		<-srv.senders
-		_ = r.Rest.Close()
+		r.Close()
 		c.state = reading
 		c.close()
 		return
 	}
 	path := c.req.Path
 	srv.jobs.Go(func() {
-		defer func() { <-srv.senders }()
 		defer c.workerPanic(j)
 		j.err = srv.sendAll(os.NewFile(uintptr(fd), "connection"), head, r, path)
 		c.finished(j)
@@ -137,19 +144,12 @@ func (c *conn) lend(r *protocol.Response) {
 // says so, and the connection must be cut.
 func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path string) error {
 	defer f.Close() // before the loop hears of it, or closing there would end nothing
-	defer r.Rest.Close()
-	write := func(b []byte) error {
-		if err := f.SetWriteDeadline(time.Now().Add(s.opts.StallTimeout)); err != nil {
-			return err
-		}
-		_, err := f.Write(b)
-		return err
-	}
-	if err := write(append(head, r.Body...)); err != nil {
+	defer r.Close()
+	if err := s.write(f, append(head, r.Body...)); err != nil {
 		return err
 	}
 	for {
-		block, err := s.nextBlock(r.Rest)
+		block, err := r.Rest.Next()
 		if err == io.EOF {
 			return nil
 		}
@@ -162,7 +162,7 @@ func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path str
 			if d := s.core.Pause(n); d > 0 {
 				<-time.After(d)
 			}
-			if err := write(block[:n]); err != nil {
+			if err := s.write(f, block[:n]); err != nil {
 				return err
 			}
 			block = block[n:]
@@ -170,12 +170,18 @@ func (s *Server) sendAll(f *os.File, head []byte, r *protocol.Response, path str
 	}
 }
 
-// nextBlock reads with a reader's place, which is free again while the peer takes
-// what was read.
-func (s *Server) nextBlock(rest stream.Blocks) ([]byte, error) {
-	s.readers <- struct{}{}
-	defer func() { <-s.readers }()
-	return rest.Next()
+// write sends b as long as the peer takes enough of it in time.
+func (s *Server) write(f *os.File, b []byte) error {
+	for {
+		if err := f.SetWriteDeadline(time.Now().Add(s.opts.StallTimeout)); err != nil {
+			return err
+		}
+		n, err := f.Write(b)
+		if n < takeSize || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		b = b[n:]
+	}
 }
 
 // logCut tells why an answer that had begun was cut, unless its stream was
@@ -186,8 +192,11 @@ func (s *Server) logCut(path string, err error) {
 	}
 }
 
-// sendSize is how much is written under one deadline.
-const sendSize = 128 << 10
+// How much is written at once, and what a peer has to take of it in time.
+const (
+	sendSize = 128 << 10
+	takeSize = 32 << 10
+)
 
 // handOver gives the connection to net/http, with the bytes that were read.
 func (c *conn) handOver(b []byte) {

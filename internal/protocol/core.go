@@ -21,7 +21,7 @@ type Core struct {
 	drain    sync.Once
 	frames   frames
 	pacer    pacer
-	inflight inflight
+	limits   limits
 
 	controlRoot string // path of the control API, with the slash at the end
 }
@@ -37,7 +37,7 @@ func New(store Store, opt *Options) (*Core, error) {
 	c.controlRoot = c.root + controlSegment
 	c.common = commonFields(&c.opt)
 	c.pacer.rate = pacedRate * runtime.GOMAXPROCS(0)
-	c.inflight.max = c.opt.MaxInflight
+	c.limits.init(&c.opt)
 	return c, nil
 }
 
@@ -104,6 +104,8 @@ type Op struct {
 	remove   *stream.Delete
 	forkJSON bool // the fork names no type and its source is in JSON mode
 
+	immediate bool // as Immediate found it
+
 	done func()
 	res  stream.Result
 	err  error
@@ -143,7 +145,20 @@ func (o *Op) Immediate() bool {
 	if o.mode == Write || o.head || o.from.now {
 		from = math.MaxUint64
 	}
-	return o.core.store.InMemory(o.path, from)
+	o.immediate = o.core.store.InMemory(o.path, from)
+	return o.immediate
+}
+
+// enter takes a place for an operation that may wait for the disk; leave gives it
+// back.
+func (o *Op) enter(p places) (leave func(), err error) {
+	if o.immediate || o.Immediate() {
+		return func() {}, nil
+	}
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	return p.leave, nil
 }
 
 // looksBackFrom is where a read at a position begins: SSE may need the byte before
@@ -173,6 +188,12 @@ func (c *Core) Begin(req *Request) (*Op, *Response) {
 	path, err := c.parsePath(req.Path)
 	if err != nil {
 		return nil, c.Refuse(req, err)
+	}
+	if req.BeginWaits() {
+		if err := c.limits.changes.enter(); err != nil {
+			return nil, c.Refuse(req, err)
+		}
+		defer c.limits.changes.leave()
 	}
 	o := &Op{core: c, req: req, path: path}
 	switch req.Method {

@@ -20,6 +20,9 @@ type Feed struct {
 	begun bool            // the place in the stream is found
 	over  bool
 
+	immediate bool  // as Immediate found it for the next step
+	unsent    int64 // bytes held of limits.unsent, for the last frame
+
 	deadline time.Time // of a long-poll's wait, of an SSE answer's life
 
 	// SSE only.
@@ -27,7 +30,7 @@ type Feed struct {
 	quiet  time.Time // when a comment is due
 	spoken bool      // a control event went out
 	cursor string    // of the last one
-	data   []byte    // scratch
+	since  time.Time // there is no room for a frame; zero: there is
 }
 
 // Action is what an adapter does next for a feed.
@@ -55,27 +58,68 @@ func (o *Op) Open(wake func()) *Feed { return &Feed{op: o, wake: wake} }
 // Immediate reports whether the next step can do without the disk.
 func (f *Feed) Immediate() bool {
 	if !f.begun {
-		return f.op.Immediate()
+		f.immediate = f.op.Immediate()
+	} else {
+		f.immediate = f.op.core.store.InMemory(f.op.path, f.op.looksBackFrom(f.pos))
 	}
-	return f.op.core.store.InMemory(f.op.path, f.op.looksBackFrom(f.pos))
+	return f.immediate
 }
 
-// Close ends the feed's watch. It is idempotent.
+// Close ends the feed and lets go of what it holds. An adapter calls it when the
+// last frame has been sent, or is not to be. It is idempotent.
 func (f *Feed) Close() {
+	f.end()
+	f.letGo()
+}
+
+// end ends the watch: there is nothing more to say.
+func (f *Feed) end() {
 	f.over = true
 	if f.stop != nil {
 		f.stop()
 		f.stop = nil
+		f.op.core.limits.live.give(1)
 	}
 }
 
-// Step gives the next thing to do. It never waits, but may read from the disk.
-// After an error, which only an SSE answer that has begun can have, the
-// connection must be cut.
+// hold counts a frame that takes so many bytes until it has been sent.
+func (f *Feed) hold(n int64) bool {
+	if !f.op.core.limits.unsent.takeBytes(f.unsent, n) {
+		return false
+	}
+	f.unsent = n
+	return true
+}
+
+// holdExactly corrects the count to what the frame has become.
+func (f *Feed) holdExactly(n int64) {
+	f.op.core.limits.unsent.used.Add(n - f.unsent)
+	f.unsent = n
+}
+
+// letGo says that the last frame has been sent.
+func (f *Feed) letGo() {
+	if f.unsent > 0 {
+		f.op.core.limits.unsent.give(f.unsent)
+		f.unsent = 0
+	}
+}
+
+// Step gives the next thing to do, once everything before has been sent. It may
+// read from the disk, and then waits for a place to do so. After an error, which
+// only an SSE answer that has begun can have, the connection must be cut.
 func (f *Feed) Step(now time.Time) (Action, error) {
+	f.letGo()
 	if f.over {
 		return Action{Done: true}, nil
 	}
+	if !f.immediate && !f.Immediate() {
+		if err := f.op.core.limits.reads.enter(); err != nil {
+			return f.refuse(err), nil
+		}
+		defer f.op.core.limits.reads.leave()
+	}
+	f.immediate = false
 	head := !f.begun
 	if head {
 		if r := f.begin(now); r != nil {
@@ -88,7 +132,7 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 	case err != nil && (head || !f.op.sse):
 		return f.finish(f.op.core.Refuse(f.op.req, err)), nil
 	case err != nil:
-		f.Close()
+		f.end()
 		f.op.core.logFailure(f.op.req, err)
 		return Action{}, err
 	}
@@ -96,14 +140,24 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 		a.Response = f.sseHead(from)
 	}
 	if a.Done {
-		f.Close()
+		f.end()
 	}
 	return a, nil
 }
 
 func (f *Feed) finish(r *Response) Action {
-	f.Close()
+	f.end()
 	return Action{Response: r, Done: true}
+}
+
+// refuse ends a read for which there is no place. An SSE answer that has begun
+// just ends: the client comes back with its offset and is told then.
+func (f *Feed) refuse(err error) Action {
+	if f.begun && f.op.sse {
+		f.end()
+		return Action{Done: true}
+	}
+	return f.finish(f.op.core.Refuse(f.op.req, err))
 }
 
 // begin finds the place in the stream and watches it. It gives a response if the
@@ -117,7 +171,6 @@ func (f *Feed) begin(now time.Time) *Response {
 	if err != nil {
 		return o.core.Refuse(o.req, err)
 	}
-	f.begun = true
 	opt := &o.core.opt
 	if o.sse {
 		f.code = codingOf(f.snap.ContentType)
@@ -129,6 +182,12 @@ func (f *Feed) begin(now time.Time) *Response {
 			return r
 		}
 	}
+	if !o.core.limits.live.place() {
+		r := o.core.Refuse(o.req, busy("too many clients are waiting for data"))
+		r.Last = true // or who is refused would take the connections of others
+		return r
+	}
+	f.begun = true
 	// The watch comes before the look that decides to wait, so that no change
 	// falls between the two.
 	f.stop = o.core.store.Watch(f.snap, f.wake)

@@ -10,7 +10,27 @@ import (
 // that the readers who wait at the end of one all send the same bytes, encoded
 // once. A frame that is not there is made again; nothing depends on it.
 type frames struct {
-	slots [frameSlots]frameSlot
+	slots   [frameSlots]frameSlot
+	buffers sync.Pool // of *[]byte
+}
+
+// scratch lends a buffer for the data of a frame.
+func (f *frames) scratch(n int) *[]byte {
+	buf, ok := f.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	if cap(*buf) < n {
+		*buf = make([]byte, 0, n)
+	}
+	return buf
+}
+
+// done takes it back, unless it is too large to keep.
+func (f *frames) done(buf *[]byte) {
+	if cap(*buf) <= 2*sharedFrame {
+		f.buffers.Put(buf)
+	}
 }
 
 const (

@@ -109,6 +109,7 @@ func (c *client) do(line string, args ...string) *answer {
 // read takes the body of a response and checks its length.
 func (c *client) read(line string, res *protocol.Response) *answer {
 	c.t.Helper()
+	defer res.Close()
 	a := &answer{Response: res, t: c.t, line: line}
 	b := append([]byte(nil), res.Body...)
 	for res.Rest != nil {

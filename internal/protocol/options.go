@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -27,6 +28,23 @@ type Options struct {
 	// all requests together. A quarter of it is for small ones only. Default 256
 	// MiB, or twice MaxBody if that is more; at least twice MaxBody.
 	MaxInflight int64
+
+	// MaxUnsent is the memory for answers until their clients have taken them, in
+	// bytes, of all requests together. A quarter of it is for small ones only.
+	// Default 256 MiB, or four times MaxBody if that is more.
+	MaxUnsent int64
+
+	// MaxSends is how many answers of more than 64 KiB are sent at once; they are
+	// read block by block. Default 256.
+	MaxSends int
+
+	// MaxLive is how many live reads wait at once. Default 100,000.
+	MaxLive int
+
+	// MaxReads is how many answers that need the disk are prepared at once, and so
+	// many changes besides, so that readers of old data leave room for writers.
+	// Default: 4 a processor.
+	MaxReads int
 
 	// PageSize is the number of stored bytes at which a catch-up or long-poll
 	// answer ends, at the end of a message or of a character. A message that is
@@ -54,7 +72,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-const minPageSize = 64 << 10
+// Least values that make sense, in bytes.
+const (
+	minPageSize = 64 << 10
+	minUnsent   = 1 << 20
+)
 
 // withDefaults returns a copy with every field filled in.
 func (o *Options) withDefaults() Options {
@@ -69,6 +91,10 @@ func (o *Options) withDefaults() Options {
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	setDefault(&d.MaxBody, 16<<20)
 	setDefault(&d.MaxInflight, max(256<<20, 2*d.MaxBody))
+	setDefault(&d.MaxUnsent, max(256<<20, 4*d.MaxBody))
+	setDefault(&d.MaxSends, 256)
+	setDefault(&d.MaxLive, 100_000)
+	setDefault(&d.MaxReads, 4*runtime.GOMAXPROCS(0))
 	setDefault(&d.PageSize, 1<<20)
 	setDefault(&d.LongPollTimeout, 30*time.Second)
 	setDefault(&d.SSEMaxAge, 60*time.Second)
@@ -106,6 +132,12 @@ func (o *Options) Validate() error {
 	}
 	if d.MaxInflight < 2*d.MaxBody {
 		errs = append(errs, fmt.Errorf("max inflight %d: want twice the largest body, %d bytes, or more", d.MaxInflight, 2*d.MaxBody))
+	}
+	if d.MaxUnsent < minUnsent {
+		errs = append(errs, fmt.Errorf("max unsent %d: want 1 MiB or more", d.MaxUnsent))
+	}
+	if d.MaxSends < 0 || d.MaxLive < 0 || d.MaxReads < 0 {
+		errs = append(errs, errors.New("max sends, max live, max reads: want 1 or more"))
 	}
 	if d.PageSize < minPageSize || d.PageSize > 1<<30 {
 		errs = append(errs, fmt.Errorf("page size %d: want 64 KiB to 1 GiB", d.PageSize))

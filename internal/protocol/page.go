@@ -112,11 +112,16 @@ func (c *Core) skipMessages(snap stream.Snapshot, pos, n uint64) (uint64, error)
 	}
 }
 
-// inlineBody is the size up to which a body is made in memory.
-const inlineBody = 64 << 10
+// Sizes up to which a body is made in memory, and up to which it is not worth
+// counting: so much for each connection is no matter.
+const (
+	inlineBody = SmallBody
+	freeBody   = 4 << 10
+)
 
 // setPage gives r the stored bytes [from, to) as its body. The first block is
-// read here, so that a page which cannot be read is refused and not cut.
+// read here, so that a page which cannot be read is refused and not cut. After an
+// error r is to be closed.
 func (c *Core) setPage(r *Response, snap stream.Snapshot, from, to uint64, code coding) error {
 	n := to - from
 	if n == 0 {
@@ -126,6 +131,11 @@ func (c *Core) setPage(r *Response, snap stream.Snapshot, from, to uint64, code 
 		return nil
 	}
 	if n <= inlineBody {
+		if n > freeBody {
+			if err := r.holdBody(&c.limits, int64(n)); err != nil {
+				return err
+			}
+		}
 		b := make([]byte, 0, n+1)
 		if code == jsonMessages {
 			b = append(b, '[')
@@ -140,23 +150,26 @@ func (c *Core) setPage(r *Response, snap stream.Snapshot, from, to uint64, code 
 		r.setBody(b)
 		return nil
 	}
+	if err := r.holdSend(&c.limits); err != nil {
+		return err
+	}
 	p := c.open(snap, from, to)
 	if code == jsonMessages {
 		p.left -= 2 // the last separator
 		p.closing = []byte{']'}
 		r.Body = []byte{'['}
 	}
+	r.Length, r.Rest = int64(n), p
 	if err := p.fetch(); err != nil {
-		p.Close()
 		return err
 	}
-	r.Length, r.Rest = int64(n), p
+	p.alone = true
 	return nil
 }
 
 // open starts a read of the stored bytes [from, to).
 func (c *Core) open(snap stream.Snapshot, from, to uint64) *pages {
-	return &pages{core: c, snap: snap, blocks: c.store.Read(snap, from, to), left: to - from}
+	return &pages{core: c, snap: snap, blocks: c.store.Read(snap, from, to), pos: from, left: to - from}
 }
 
 // pages passes exactly left bytes of blocks on, then closing.
@@ -165,12 +178,19 @@ type pages struct {
 	snap    stream.Snapshot
 	blocks  stream.Blocks
 	next    []byte // fetched but not passed on
+	pos     uint64 // of next
 	left    uint64
+	alone   bool // nobody has a place for it
 	closing []byte
 }
 
 // fetch gets a block if none is waiting.
 func (p *pages) fetch() error {
+	if p.alone && len(p.next) == 0 && p.left > 0 && !p.core.store.InMemory(p.snap.Path, p.pos) {
+		// Without patience: the answer has begun, and nothing better can be said.
+		p.core.limits.reads <- struct{}{}
+		defer p.core.limits.reads.leave()
+	}
 	for len(p.next) == 0 && p.left > 0 {
 		b, err := p.blocks.Next()
 		if err == io.EOF {
@@ -203,6 +223,7 @@ func (p *pages) Next() ([]byte, error) {
 	}
 	b := p.next
 	p.next = nil
+	p.pos += uint64(len(b))
 	p.left -= uint64(len(b))
 	if len(b) == 0 {
 		if b, p.closing = p.closing, nil; len(b) == 0 {

@@ -7,6 +7,11 @@ import (
 
 // Read answers a HEAD or a catch-up read.
 func (o *Op) Read() *Response {
+	leave, err := o.enter(o.core.limits.reads)
+	if err != nil {
+		return o.core.Refuse(o.req, err)
+	}
+	defer leave()
 	r, err := o.read()
 	if err != nil {
 		return o.core.Refuse(o.req, err)
@@ -79,5 +84,13 @@ func (o *Op) page(snap stream.Snapshot, pos uint64) (*Response, error) {
 	if matched {
 		return r, nil
 	}
-	return r, c.setPage(r, snap, pos, end, code)
+	whole := false
+	defer func() {
+		if !whole {
+			r.Close() // also if a panic comes
+		}
+	}()
+	err = c.setPage(r, snap, pos, end, code)
+	whole = err == nil
+	return r, err
 }

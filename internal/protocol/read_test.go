@@ -249,10 +249,15 @@ func TestReadErrors(t *testing.T) {
 				if _, err := io.Copy(io.Discard, blocksReader{res}); err == nil {
 					t.Errorf("%s%s: ends politely", name, q)
 				}
+				res.Close()
 			}
 			c.do("GET " + name + "?offset=-1&live=sse").want(500)
 		}
 	}
+	c.store.BlockSize = 10 << 10
+	c.do("PUT medium", textType, "="+strings.Repeat("x", 50<<10)).want(201)
+	c.do("GET medium").want(500)
+	c.idle()
 }
 
 // beginRead gives a response whose body was not read.

@@ -27,12 +27,55 @@ type Response struct {
 	// before Rest is asked for more.
 	Body []byte
 
-	// Rest gives the remainder. Whoever takes the Response closes it. If it
-	// fails, the answer must be cut, not ended.
+	// Rest gives the remainder. If it fails, the answer must be cut, not ended.
 	Rest stream.Blocks
 
-	buf [16]Field
+	// Last says that the connection is to be closed behind this answer.
+	Last bool
+
+	limits *limits // nil if nothing is held
+	unsent int64   // bytes held of limits.unsent
+	buf    [16]Field
 }
+
+// Close lets go of what an answer holds. Whoever takes a Response calls it when
+// the answer has been sent, or is not to be. It is idempotent.
+func (r *Response) Close() {
+	if r.Rest != nil {
+		_ = r.Rest.Close()
+		r.Rest = nil
+	}
+	if r.limits == nil {
+		return
+	}
+	if r.unsent > 0 {
+		r.limits.unsent.give(r.unsent)
+	} else {
+		r.limits.sends.give(1)
+	}
+	r.limits = nil
+}
+
+// holdBody reserves memory for a body of so many bytes.
+func (r *Response) holdBody(l *limits, n int64) error {
+	if !l.unsent.takeBytes(0, n) {
+		return errNoRoom
+	}
+	r.limits, r.unsent = l, n
+	return nil
+}
+
+// holdSend takes a place among the large answers.
+func (r *Response) holdSend(l *limits) error {
+	if !l.sends.place() {
+		return busy("too many large reads at once")
+	}
+	r.limits = l
+	return nil
+}
+
+// errNoRoom says that clients are slow to take what they have been answered.
+var errNoRoom = busy("too many answers are waiting for their clients")
 
 func (r *Response) add(name, value string) {
 	r.Fields = append(r.Fields, Field{name, value})

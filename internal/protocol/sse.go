@@ -12,9 +12,6 @@ import (
 // reader costs in memory. A larger message makes a larger event.
 const sseEvent = 64 << 10
 
-// keptBuffer is the largest buffer that a waiting feed keeps.
-const keptBuffer = 512
-
 // sseHead is the head of an SSE answer that starts at from. At the end of a
 // closed stream it says so, as other reads do (§8).
 func (f *Feed) sseHead(from uint64) *Response {
@@ -44,6 +41,10 @@ func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, 
 			frame, err = f.dataFrame(now)
 		}
 	}
+	if err == errNoRoom && f.spoken {
+		return f.waitForRoom(now), nil
+	}
+	f.since = time.Time{}
 	if f.spoken && (errors.Is(err, stream.NotFound) || errors.Is(err, stream.Gone)) {
 		return Action{Done: true}, nil
 	}
@@ -63,7 +64,6 @@ func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, 
 		f.quiet = now.Add(f.op.core.opt.KeepAlive)
 		return Action{Frame: wire.AppendComment(nil)}, nil
 	}
-	f.rest()
 	wait := f.quiet
 	if f.deadline.Before(wait) {
 		wait = f.deadline
@@ -78,6 +78,9 @@ func (f *Feed) dataFrame(now time.Time) ([]byte, error) {
 	c := f.op.core
 	key := frameKey{id: f.snap.ID, from: f.pos, tail: f.snap.Tail, closed: f.snap.Closed, cursor: f.nextCursor(now)}
 	if frame, end, ok := c.frames.get(&key); ok {
+		if !f.hold(int64(len(frame))) {
+			return nil, errNoRoom
+		}
 		f.pos = end
 		return frame, nil
 	}
@@ -85,13 +88,19 @@ func (f *Feed) dataFrame(now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.data, err = c.load(f.data[:0], f.snap, f.pos, end); err != nil {
+	if !f.hold(frameCost(end - f.pos)) {
+		return nil, errNoRoom
+	}
+	buf := c.frames.scratch(int(end - f.pos))
+	defer c.frames.done(buf)
+	if *buf, err = c.load((*buf)[:0], f.snap, f.pos, end); err != nil {
 		return nil, err
 	}
-	data := f.data
+	data := *buf
 	if f.code == text && (!f.snap.Closed || end < f.snap.Tail) {
 		// The rest of a character may still come; the stream's end settles it.
 		if data = data[:wire.HoldBackUTF8(data)]; len(data) == 0 {
+			f.letGo()
 			return nil, nil
 		}
 	}
@@ -110,6 +119,7 @@ func (f *Feed) dataFrame(now time.Time) ([]byte, error) {
 	f.pos = pos
 	frame = f.appendControl(frame, now)
 	c.frames.put(&key, frame, f.pos)
+	f.holdExactly(int64(cap(frame)))
 	return frame, nil
 }
 
@@ -145,9 +155,18 @@ func (f *Feed) appendControl(dst []byte, now time.Time) []byte {
 	return wire.AppendControlEvent(dst, c)
 }
 
-// rest drops what a feed that waits does not need.
-func (f *Feed) rest() {
-	if cap(f.data) > keptBuffer {
-		f.data = nil
+// frameCost is about what making a frame of n stored bytes takes: the bytes and
+// the frame.
+func frameCost(n uint64) int64 { return int64(n)*5/2 + eventRoom }
+
+// waitForRoom lets a feed wait until others have been sent theirs, and after some
+// time ends the answer, at a place that the client knows.
+func (f *Feed) waitForRoom(now time.Time) Action {
+	if f.since.IsZero() {
+		f.since = now
 	}
+	if now.Sub(f.since) >= roomPatience {
+		return Action{Done: true}
+	}
+	return Action{Wait: nextTry(now)}
 }

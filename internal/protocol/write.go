@@ -128,6 +128,13 @@ func (c *Core) TooLarge() error {
 func (o *Op) Submit(body []byte, done func()) {
 	o.done = done
 	o.core.pacer.changes.Add(1)
+	leave, err := o.enter(o.core.limits.changes)
+	if err != nil {
+		o.err = err
+		done()
+		return
+	}
+	defer leave()
 	switch {
 	case o.remove != nil:
 		o.core.store.Apply(o.remove, (*completion)(o))

@@ -15,13 +15,13 @@ func TestReserve(t *testing.T) {
 	if c.Reserve(0, 64<<10+1) {
 		t.Error("a large body takes the small ones' share")
 	}
-	if !c.Reserve(0, 64<<10) || c.Reserve(0, 64<<10) || c.Inflight() != 364<<10 {
-		t.Errorf("small bodies: %d bytes", c.Inflight())
+	if !c.Reserve(0, 64<<10) || c.Reserve(0, 64<<10) || c.Use().Inflight != 364<<10 {
+		t.Errorf("small bodies: %d bytes", c.Use().Inflight)
 	}
 	c.Release(300 << 10)
 	c.Release(64 << 10)
-	if c.Inflight() != 0 {
-		t.Errorf("%d bytes are left", c.Inflight())
+	if c.Use().Inflight != 0 {
+		t.Errorf("%d bytes are left", c.Use().Inflight)
 	}
 }
 
