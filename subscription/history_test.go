@@ -31,29 +31,34 @@ var (
 // kept, cursors do not move without one, generations grow, and whatever is pending
 // at the end is woken for.
 func TestHistories(t *testing.T) {
-	rounds := uint64(60)
+	playHistories(t, 60, func(_ *testing.T, seed uint64) func(*subscription.Manager) backend {
+		rnd, disk := rand.New(rand.NewPCG(seed, 3)), newDisk()
+		return func(m *subscription.Manager) backend { return newEngine(disk, m, rnd) }
+	})
+}
+
+// playHistories plays some seeds, or as many as DS_ROUNDS says from one on that
+// nobody has tried.
+func playHistories(t *testing.T, rounds uint64, start func(t *testing.T, seed uint64) func(*subscription.Manager) backend) {
+	first := uint64(1)
 	if s := os.Getenv("DS_ROUNDS"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 32)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds = n
+		first, rounds = rand.Uint64()>>32, n
 	}
-	first := uint64(1)
 	if *seedFlag != 0 {
 		first, rounds = *seedFlag, 1
-	} else if os.Getenv("DS_ROUNDS") != "" {
-		first = rand.Uint64() >> 32
 	}
 	for seed := first; seed < first+rounds && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			rnd, disk := rand.New(rand.NewPCG(seed, 3)), newDisk()
-			h := newHistory(t, seed, func(m *subscription.Manager) backend { return newEngine(disk, m, rnd) })
+			h := newHistory(t, seed, start(t, seed))
 			defer func() { h.stop(true) }()
 			h.play(*stepsFlag)
 			h.quiet()
 			if t.Failed() {
-				t.Logf("again: go test ./subscription -run TestHistories -seed %d -steps %d", seed, *stepsFlag)
+				t.Logf("again: go test ./subscription -run '%s$' -seed %d -steps %d", t.Name(), seed, *stepsFlag)
 			}
 		})
 	}
