@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,10 +21,37 @@ func (p pending) Complete(_ stream.Result, err error) {
 	p.wg.Done()
 }
 
+// watchful is an observer of one kind.
+type watchful struct {
+	version    uint64
+	interested bool
+	rows       []store.Row
+}
+
+func (w *watchful) Version() uint64                               { return atomic.LoadUint64(&w.version) }
+func (w *watchful) Interested(stream.Path) bool                   { return w.interested }
+func (w *watchful) Published(stream.Path)                         {}
+func (w *watchful) Decided(_ store.Change, put func([]store.Row)) { put(w.rows) }
+
 // BenchmarkApply measures the engine's own work for an append of 256 bytes, in
 // memory, with batches of 64.
 func BenchmarkApply(b *testing.B) {
-	e, err := store.Open(vfs.NewMem(), "data", &store.Options{SegmentSize: 16 << 20})
+	for _, c := range []struct {
+		name     string
+		observer store.Observer
+	}{
+		{"alone", nil},
+		{"nobody-interested", &watchful{}},
+		{"others-interested", &watchful{version: 1}},
+		{"observed", &watchful{version: 1, interested: true}},
+		{"with-a-row", &watchful{version: 1, interested: true, rows: []store.Row{row("mark/of/some/length/a", "0123456789012345678901234567890123")}}},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkApply(b, c.observer) })
+	}
+}
+
+func benchmarkApply(b *testing.B, observer store.Observer) {
+	e, err := store.Open(vfs.NewMem(), "data", &store.Options{SegmentSize: 16 << 20, Observer: observer})
 	if err != nil {
 		b.Fatal(err)
 	}

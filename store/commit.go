@@ -2,67 +2,12 @@ package store
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
-
-// op is one command's part of a commit batch.
-type op struct {
-	done     stream.Completion
-	res      stream.Result
-	err      error
-	reserved int64 // its part of openBatch.queued
-
-	// With a record.
-	rec       *stream.Record // nil: the answer only waits for the batches before
-	live      *live
-	source    *live   // create of a fork: its source; delete: the ancestor that lost a fork
-	collected []*live // delete: ancestors that end with it
-	dataLen   int
-
-	// With a record or rows.
-	lsn  uint64
-	body journal.Span
-}
-
-// isRows reports whether an op to be published is about rows, not a stream.
-func (o *op) isRows() bool { return o.rec == nil && o.lsn != 0 }
-
-// batch is a group of commands that become durable with one sync.
-type batch struct {
-	records *journal.Batch
-	ops     []op
-	queued  int64 // its part of openBatch.queued
-}
-
-func newBatch(size int) *batch { return &batch{records: journal.NewBatch(size)} }
-
-// Sizes of batches in bytes. A record of largeRecord or more is a batch of its
-// own, encoded before anybody is kept waiting for it.
-const (
-	maxBatch    = 8 << 20
-	largeRecord = 256 << 10
-)
-
-// openBatch is the batch being filled.
-type openBatch struct {
-	mu      sync.Mutex
-	cur     *batch
-	full    []*batch      // before cur, in order
-	sealed  bool          // the committer has gone
-	nextLSN uint64        // of the next record; set by recovery
-	hint    int           // expected size of a batch, from the last ones
-	ready   chan struct{} // capacity 1: there is something to commit
-	queued  atomic.Int64  // bytes admitted but not durable
-	corks   atomic.Int32  // callers that will say when to commit
-}
-
-func (o *openBatch) init() { o.ready = make(chan struct{}, 1) }
 
 // commit puts an op into the open batch and folds its record. The slots of all
 // its streams are held. Once the engine has closed it only refuses, and gives
@@ -73,7 +18,13 @@ func (e *Engine) commit(o op) bool {
 		own = newBatch(len(o.rec.Data) + recordOverhead)
 		o.encode(own)
 	}
-	if !e.open.put(&o, own) {
+	var ok bool
+	if changes := e.changes(&o); changes == nil {
+		ok = e.open.put(&o, own)
+	} else {
+		o, ok = e.decide(o, own, changes)
+	}
+	if !ok {
 		e.open.queued.Add(-o.reserved)
 		o.done.Complete(stream.Result{}, errClosing)
 		return false
@@ -85,84 +36,11 @@ func (e *Engine) commit(o op) bool {
 	return true
 }
 
-// put adds an op to the open batch, or own, which holds its record already, behind
-// it. It gives false if the committer has gone.
-func (b *openBatch) put(o *op, own *batch) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sealed {
-		return false
-	}
-	b.room(own)
-	if o.rec != nil && own == nil {
-		o.encode(b.cur)
-	}
-	b.add(o, o.rec != nil)
-	return true
-}
-
-// putRows is put for rows.
-func (b *openBatch) putRows(o *op, rows []Row, own *batch) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sealed {
-		return false
-	}
-	b.room(own)
-	if len(rows) > 0 && own == nil {
-		o.encodeRows(b.cur, rows)
-	}
-	b.add(o, len(rows) > 0)
-	return true
-}
-
-// room makes cur a batch that one more record may go into: own, if it is there.
-func (b *openBatch) room(own *batch) {
-	if b.cur != nil && (own != nil || b.cur.records.Len() >= maxBatch) {
-		b.full = append(b.full, b.cur)
-		b.cur = nil
-	}
-	switch {
-	case own != nil:
-		b.cur = own
-	case b.cur == nil:
-		b.cur = newBatch(b.hint)
-	}
-}
-
-// add takes an op into cur, which holds its record already, if it has one.
-func (b *openBatch) add(o *op, record bool) {
-	if record {
-		o.lsn = b.nextLSN
-		b.nextLSN++
-	}
-	b.cur.queued += o.reserved
-	b.cur.ops = append(b.cur.ops, *o)
-}
-
-// encode writes the op's record into a batch.
-func (o *op) encode(b *batch) {
-	o.body = b.records.Add(byte(o.rec.Kind), o.rec.AppendTo)
-	o.dataLen = len(o.rec.Data)
-}
-
-func (o *op) encodeRows(b *batch, rows []Row) {
-	o.body = b.records.Add(byte(stream.RecordRows), func(dst []byte) []byte { return appendRows(dst, rows) })
-}
-
 // kick tells the committer that there is something, unless somebody is about to
 // say so.
 func (e *Engine) kick() {
 	if e.open.corks.Load() == 0 {
 		e.open.kick()
-	}
-}
-
-// kick tells the committer that there is something.
-func (o *openBatch) kick() {
-	select {
-	case o.ready <- struct{}{}:
-	default:
 	}
 }
 
@@ -176,7 +54,7 @@ func (e *Engine) Uncork() {
 	o := &e.open
 	o.corks.Add(-1)
 	o.mu.Lock()
-	waiting := o.cur != nil
+	waiting := o.cur != nil || len(o.full) > 0
 	o.mu.Unlock()
 	if waiting {
 		o.kick()
@@ -220,26 +98,6 @@ func (l *live) fold(r *stream.Record, lsn uint64) {
 	}
 }
 
-// take removes the first batch that waits, and says whether another one waits
-// behind it. If none does it gives nil, and with seal none ever will.
-func (o *openBatch) take(seal bool) (b *batch, more bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.full) > 0 {
-		b, o.full[0] = o.full[0], nil
-		o.full = o.full[1:]
-		return b, true
-	}
-	b = o.cur
-	o.cur = nil
-	if b == nil {
-		o.sealed = seal
-	} else if n := int(b.records.Len()); n < maxBatch {
-		o.hint = (o.hint + n) / 2
-	}
-	return b, false
-}
-
 // runCommitter writes batch after batch until the engine stops, and then what
 // is left.
 func (e *Engine) runCommitter() {
@@ -248,16 +106,24 @@ func (e *Engine) runCommitter() {
 		case <-e.open.ready:
 			e.open.awaitUncork(e.stopped)
 		case <-e.stopped:
-			for b, _ := e.open.take(true); b != nil; b, _ = e.open.take(true) {
-				e.writeBatch(b)
+			for sealed, deciding := false, false; !sealed; {
+				e.writeBatches()
+				if sealed, deciding = e.open.seal(); deciding {
+					<-e.open.ready
+				}
 			}
 			return
 		}
-		for more := true; more; {
-			var b *batch
-			if b, more = e.open.take(false); b != nil {
-				e.writeBatch(b)
-			}
+		e.writeBatches()
+	}
+}
+
+// writeBatches writes what there is.
+func (e *Engine) writeBatches() {
+	for more := true; more; {
+		var b *batch
+		if b, more = e.open.take(); b != nil {
+			e.writeBatch(b)
 		}
 	}
 }
@@ -348,6 +214,9 @@ func (e *Engine) publish(b *batch) {
 		o.rec = nil // it points into the request
 	}
 	e.durable.Store(last)
+	if b.told {
+		e.tellPublished(b)
+	}
 }
 
 // publish makes one record visible; data are its bytes within the batch.

@@ -27,7 +27,7 @@
 // One mutex a path (slot.mu) guards both faces of the stream there. Whoever
 // needs several paths (forks and their deletion) holds Engine.forks first.
 // Engine.open guards the commit batch being filled and is taken with a slot
-// held. The other mutexes (table shards, dirty list, deadlines, wake queue)
+// held; an observer's own lock may be taken in between. The other mutexes (table shards, dirty list, deadlines, wake queue)
 // guard a small structure each and are taken last. No lock is held while the
 // journal is written or synced; loading an idle stream from the archive holds
 // its own slot only.
@@ -64,6 +64,7 @@ type Options struct {
 	SameType stream.SameType // how content types compare; default: byte for byte
 	Logger   *slog.Logger    // default: discard
 	OnFatal  func(error)     // called once if the disk fails; the process must stop
+	Observer Observer        // learns of changes of streams; default: nobody
 }
 
 func (o *Options) withDefaults() Options {

@@ -17,6 +17,8 @@ type slot struct {
 	mu     sync.Mutex
 	loaded atomic.Bool // set once, with mu; then mu is not held over loading
 	dead   bool        // no longer in the table: look the path up again
+	asked  uint64      // version of the observer that was asked about the path
+	wanted bool        // what it said
 	cur    *live       // decided: the stream as the next change sees it
 	pub    *live       // published: the stream as readers see it
 	ended  int         // streams that were here and that the archive still has
