@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"durablestreams/internal/dstest"
@@ -260,8 +261,11 @@ func TestPowerCutDuringRepair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := whole.Crash(nil, dstest.Loss{})
 			damages(t, whole)[name](disk)
+			var mu sync.Mutex // Pebble works in the background
 			var pictures []*dstest.Disk
 			disk.OnOp(func(op dstest.Op) error {
+				mu.Lock()
+				defer mu.Unlock()
 				if op.Changes() {
 					pictures = append(pictures, disk.Crash(rng, dstest.Loss{Keep: 50 * len(pictures) % 150}))
 				}
