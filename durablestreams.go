@@ -36,6 +36,7 @@ var ErrShutdown = errors.New("the server has been shut down")
 type Server struct {
 	opts    Options
 	engine  engine
+	subs    *subscriptions // nil: none
 	core    *protocol.Core
 	handler http.Handler
 
@@ -78,17 +79,30 @@ func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s := newServer(opts)
-	so := s.opts.store()
-	so.SameType = wire.SameMediaType
-	so.OnFatal = s.fail
-	e, err := s.openEngine(fs, dir, so)
+	e, err := s.openAll(fs, dir)
 	if err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
 	}
-	if err := s.mount(e); err != nil {
+	return s, s.mount(e)
+}
+
+// openAll opens what is in a data directory: the engine, and the subscriptions, which
+// watch it from its first change on.
+func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
+	subs, err := openSubscriptions(fs, dir, &s.opts)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	so := s.opts.store()
+	so.SameType = wire.SameMediaType
+	so.OnFatal = s.fail
+	so.Observer = subs.manager
+	e, err := s.openEngine(fs, dir, so, subs)
+	if err != nil {
+		return nil, err
+	}
+	s.subs = subs
+	return e, nil
 }
 
 func newServer(opts *Options) *Server {
@@ -97,26 +111,34 @@ func newServer(opts *Options) *Server {
 	return s
 }
 
-// mount puts the protocol and its transport on an engine, which is closed if that
-// fails.
+// mount puts the protocol and its transport on an engine.
 func (s *Server) mount(e engine) error {
-	core, err := protocol.New(e, s.opts.protocol())
+	po := s.opts.protocol()
+	if s.subs != nil {
+		po.Control = s.subs.api()
+	}
+	core, err := protocol.New(e, po)
 	if err != nil {
-		return errors.Join(err, e.Close())
+		return err // of the options, which Open has checked
 	}
 	s.engine, s.core = e, core
 	s.handler = s.gated(httpapi.Handler(core, s.opts.http()))
 	return nil
 }
 
-// openEngine does not wait for an engine that fails at its start: its archive
-// then stops where it is and never comes back.
-func (s *Server) openEngine(fs vfs.FS, dir string, opts *store.Options) (*store.Engine, error) {
+// openEngine opens the engine and starts the subscriptions. It does not wait for an
+// engine that fails at its start: its archive then stops where it is and never
+// comes back.
+func (s *Server) openEngine(fs vfs.FS, dir string, opts *store.Options, subs *subscriptions) (*store.Engine, error) {
 	var engine *store.Engine
 	opened := make(chan error, 1)
 	go func() {
 		var err error
-		engine, err = store.Open(fs, dir, opts)
+		if engine, err = store.Open(fs, dir, opts); err == nil {
+			if err = subs.start(engine); err != nil {
+				err = errors.Join(err, engine.Close())
+			}
+		}
 		opened <- err
 	}()
 	select {

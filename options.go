@@ -9,6 +9,7 @@ import (
 	"durablestreams/httpapi"
 	"durablestreams/internal/fastpath"
 	"durablestreams/internal/protocol"
+	"durablestreams/internal/webhook"
 	"durablestreams/store"
 )
 
@@ -24,7 +25,8 @@ type Options struct {
 	BasePath string
 
 	// PublicURL is the scheme, host and path prefix under which clients reach the
-	// server, for Location headers. Default: what each request shows.
+	// server, for Location headers and the URLs that receivers of webhooks call back.
+	// Default: what each request shows.
 	PublicURL string
 
 	// AllowedOrigins lists the origins whose pages may use the server from a
@@ -96,6 +98,21 @@ type Options struct {
 	// answered 503. Default: what the process's limit on open files allows, less
 	// a reserve for the data directory.
 	MaxConnections int
+
+	// WebhookAllowLocal lets webhooks go to this machine, by http as well: localhost,
+	// 127.0.0.0/8 and [::1]. For development.
+	WebhookAllowLocal bool
+
+	// WebhookAllow lists hosts and ranges of addresses that webhooks may go to
+	// although they are not public: "worker.internal", "*.example.com" for all hosts
+	// below a name, "10.1.2.3", "10.1.0.0/16".
+	WebhookAllow []string
+
+	// WebhookOnlyAllowed keeps webhooks from going anywhere else.
+	WebhookOnlyAllowed bool
+
+	// MaxSubscriptions bounds the number of subscriptions. Default 100,000.
+	MaxSubscriptions int
 
 	// SegmentSize is the size of one journal file in bytes. Default 64 MiB, in
 	// memory 4 MiB.
@@ -180,6 +197,12 @@ func (o *Options) Validate() error {
 	if d.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("max connections %d: want 1 or more", d.MaxConnections))
 	}
+	if d.MaxSubscriptions < 0 {
+		errs = append(errs, fmt.Errorf("max subscriptions %d: want 1 or more", d.MaxSubscriptions))
+	}
+	if _, err := d.webhookPolicy(); err != nil {
+		errs = append(errs, err)
+	}
 	if d.ShutdownGrace < 0 {
 		errs = append(errs, errors.New("shutdown grace: negative duration"))
 	}
@@ -194,6 +217,18 @@ func (o *Options) protocol() *protocol.Options {
 	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, MaxUnsent: o.MaxUnsent,
 		MaxLive: o.MaxLive, MaxReads: o.MaxReads, MaxSends: o.MaxSends, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
+}
+
+// webhookPolicy says where webhooks may go, or what is wrong with the rules.
+func (o *Options) webhookPolicy() (webhook.Policy, error) {
+	p := webhook.Policy{AllowLocal: o.WebhookAllowLocal, OnlyAllowed: o.WebhookOnlyAllowed}
+	var errs []error
+	for _, text := range o.WebhookAllow {
+		rule, err := webhook.ParseRule(text)
+		p.Allow = append(p.Allow, rule)
+		errs = append(errs, err)
+	}
+	return p, errors.Join(errs...)
 }
 
 func (o *Options) fastPath() *fastpath.Options {

@@ -107,8 +107,8 @@ func (e endpoint) shutdown(ctx context.Context) (gently bool) {
 }
 
 // Shutdown ends the server: no more connections and requests are taken, live
-// reads end as if their time was up, changes under way are answered, and then
-// everything is moved into the archive and the data directory let go. When ctx
+// reads end as if their time was up, changes under way are answered, then webhook
+// calls that are under way end, and then everything is moved into the archive and the data directory let go. When ctx
 // ends first, the connections that are left are cut, which takes nothing from
 // what was acknowledged; some seconds later Shutdown returns in any case. It is
 // idempotent; every call waits for the end and returns the same error:
@@ -136,7 +136,24 @@ func (s *Server) close(ctx context.Context) error {
 		s.opts.Logger.Warn("requests are still running; the data directory is closed below them")
 		s.requests.shut()
 	}
+	s.closeSubscriptions(ctx)
 	return s.closeEngine(ctx)
+}
+
+// closeSubscriptions lets webhook calls end within the grace time. What is not done
+// then is done after the next start.
+func (s *Server) closeSubscriptions(ctx context.Context) {
+	if s.subs == nil {
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		s.subs.close(ctx)
+		close(closed)
+	}()
+	if !within(ctx, settleTime, closed) {
+		s.opts.Logger.Warn("webhook calls are still running; the data directory is closed below them")
+	}
 }
 
 // untilFailed gives a context that ends with ctx, or a moment after the disk

@@ -41,6 +41,9 @@ type Options struct {
 	// LooseErrors looks at the status of a refusal only, not at its body and caching:
 	// for servers that are not this project's.
 	LooseErrors bool
+	// Subscriptions says that the server has them, and that its webhooks may go to
+	// this machine. Without it they are left out.
+	Subscriptions bool
 	// Topics names the parts to run, such as "create" or "browser". Empty means all.
 	Topics []string
 	// Long also runs what needs more than half a minute of real time.
@@ -75,6 +78,8 @@ type topic struct {
 	name string
 	lone bool
 	list []test
+
+	subscriptions bool // it needs them
 }
 
 // Run tests the server. It takes some 25 seconds, most of them waiting.
@@ -111,6 +116,9 @@ func Run(t *testing.T, o Options) {
 	var lone []topic
 	var running sync.WaitGroup
 	for _, topic := range s.topics() {
+		if topic.subscriptions && !o.Subscriptions {
+			continue
+		}
 		if len(o.Topics) > 0 && !slices.Contains(o.Topics, topic.name) {
 			continue
 		}
@@ -150,6 +158,10 @@ func (s *suite) topics() []topic {
 		{name: "browser", list: browserTests()},
 		{name: "paths", list: pathTests()},
 		{name: "races", list: raceTests()},
+		{name: "subscription", list: subscriptionTests(), subscriptions: true},
+		{name: "pull-wake", list: pullTests(), subscriptions: true},
+		{name: "webhook", list: webhookTests(), subscriptions: true},
+		{name: "control", list: controlTests(), subscriptions: true},
 		{name: "sse timing", lone: true, list: sseTimingTests()},
 		{name: "bulk", lone: true, list: bulkTests()},
 	}

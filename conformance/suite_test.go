@@ -18,11 +18,12 @@ const pollTimeout = 3 * time.Second
 func TestServer(t *testing.T) {
 	for _, setup := range setups(t) {
 		t.Run(setup.name, func(t *testing.T) {
-			s := startServer(t, buildServer(t, raceEnabled), append(setup.args, "--long-poll-timeout", pollTimeout.String())...)
+			s := startServer(t, buildServer(t, raceEnabled), append(setup.args, "--long-poll-timeout", pollTimeout.String(), "--webhook-allow-local")...)
 			conformance.Run(t, conformance.Options{
 				BaseURL:         s.origin(),
 				StreamPath:      s.streams.Path,
 				LongPollTimeout: pollTimeout,
+				Subscriptions:   true,
 				Long:            os.Getenv("DS_LONG") != "",
 			})
 		})
@@ -43,7 +44,8 @@ func TestAllowedOrigins(t *testing.T) {
 // TestAnyServer runs the suite against the server whose stream URL is in
 // DS_CONFORMANCE_URL, for instance http://127.0.0.1:8642/durable-streams/v1/stream.
 // DS_CONFORMANCE_POLL is that server's long-poll timeout, such as 3s. With
-// DS_CONFORMANCE_LOOSE=1 errors only need the right status, for other servers.
+// DS_CONFORMANCE_LOOSE=1 errors only need the right status, for other servers; with
+// DS_CONFORMANCE_SUBSCRIPTIONS=1 it has to call webhooks on this machine.
 func TestAnyServer(t *testing.T) {
 	target := os.Getenv("DS_CONFORMANCE_URL")
 	if target == "" {
@@ -57,7 +59,9 @@ func TestAnyServer(t *testing.T) {
 		BaseURL:     u.Scheme + "://" + u.Host,
 		StreamPath:  u.Path,
 		LooseErrors: os.Getenv("DS_CONFORMANCE_LOOSE") != "",
-		Long:        os.Getenv("DS_LONG") != "",
+
+		Subscriptions: os.Getenv("DS_CONFORMANCE_SUBSCRIPTIONS") != "",
+		Long:          os.Getenv("DS_LONG") != "",
 	}
 	if poll := os.Getenv("DS_CONFORMANCE_POLL"); poll != "" {
 		if o.LongPollTimeout, err = time.ParseDuration(poll); err != nil {

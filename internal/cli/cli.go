@@ -37,6 +37,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve streams over HTTP."`
 	Check   checkCommand   `cmd:"" help:"Verify a data directory."`
 	Inspect inspectCommand `cmd:"" help:"Show what is in a data directory."`
+	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`
 	Version versionCommand `cmd:"" help:"Show the version of ds."`
 }

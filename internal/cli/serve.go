@@ -22,6 +22,7 @@ import (
 var groups = []kong.Group{
 	{Key: "network", Title: "Network:"},
 	{Key: "storage", Title: "Storage:"},
+	{Key: "webhooks", Title: "Subscriptions and webhooks:"},
 	{Key: "limits", Title: "Limits:"},
 	{Key: "live", Title: "Live reads:"},
 	{Key: "process", Title: "Process:"},
@@ -31,7 +32,7 @@ var groups = []kong.Group{
 type serveCommand struct {
 	Listen      string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on. Port 0 picks a free one."`
 	BasePath    string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
-	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers. Default: as the request came."`
+	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
 	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
@@ -42,6 +43,11 @@ type serveCommand struct {
 	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file; up to three of them have to be replayed after a crash."`
 	TailMemory  size   `group:"storage" placeholder:"128MiB" help:"Recent data kept in memory until they are moved to the archive."`
 	CacheSize   size   `group:"storage" placeholder:"64MiB" help:"Memory for reading the archive."`
+
+	WebhookAllowLocal  bool     `group:"webhooks" help:"Let webhooks go to this machine, by http as well: localhost, 127.0.0.0/8 and [::1]. For development."`
+	WebhookAllow       []string `group:"webhooks" placeholder:"host,range" help:"Hosts (worker.internal, *.example.com) and ranges of addresses (10.1.0.0/16) that webhooks may go to although they are not public."`
+	WebhookOnlyAllowed bool     `group:"webhooks" help:"Webhooks go nowhere else."`
+	MaxSubscriptions   int      `group:"webhooks" default:"100000" placeholder:"${default}" help:"Subscriptions; beyond it the answer is 429."`
 
 	MaxBody        size          `group:"limits" default:"16MiB" placeholder:"${default}" help:"Largest body of a request; beyond it the answer is 413."`
 	MaxInflight    size          `group:"limits" placeholder:"256MiB" help:"Memory for bodies that are being received, of all requests together; beyond it the answer is 503."`
@@ -86,6 +92,7 @@ func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
 		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log,
+		WebhookAllowLocal: c.WebhookAllowLocal, WebhookAllow: c.WebhookAllow, WebhookOnlyAllowed: c.WebhookOnlyAllowed, MaxSubscriptions: c.MaxSubscriptions,
 	}
 }
 
@@ -111,6 +118,9 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 	if !loopback(ln.Addr()) {
 		log.Warn("this address is reachable from other machines and there is no access control: "+
 			"whoever reaches it may read, write and delete every stream", "listen", ln.Addr().String())
+		if c.WebhookAllowLocal {
+			log.Warn("with --webhook-allow-local they can also make this server send requests to services of this machine")
+		}
 	}
 	if err := s.Serve(ctx, ln); err != nil {
 		log.Error("stopped", "err", err)

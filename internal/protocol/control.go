@@ -99,11 +99,21 @@ func (o *Op) Serve(body []byte) *Response {
 	if origin := c.origin(req); origin != "" {
 		r.Root = origin + strings.TrimSuffix(c.root, "/")
 	}
+	shows := r.Method == "GET" || r.Method == "PUT" // what may have to be looked for on the disk
+	if shows {
+		if err := c.limits.reads.enter(); err != nil {
+			return c.Refuse(req, err)
+		}
+		defer c.limits.reads.leave()
+	}
 	answer, err := c.opt.Control.Serve(r)
 	if err != nil {
 		return c.Refuse(req, err)
 	}
 	res := c.answer(req, answer.Status)
+	if err := res.holdControl(&c.limits, r.Method, int64(len(answer.Body))); err != nil {
+		return c.Refuse(req, err)
+	}
 	if answer.Body != nil {
 		res.add("Content-Type", answer.Type)
 	}
@@ -116,6 +126,20 @@ func (o *Op) Serve(body []byte) *Response {
 	}
 	res.setBody(answer.Body)
 	return res
+}
+
+// holdControl reserves memory for the body of an answer. What has been done is told
+// in any case.
+func (r *Response) holdControl(l *limits, method string, n int64) error {
+	switch {
+	case n == 0:
+		return nil
+	case method == "GET":
+		return r.holdBody(l, n)
+	}
+	l.unsent.used.Add(n)
+	r.limits, r.unsent = l, n
+	return nil
 }
 
 // controlSegment is the path of the control API below that of all streams.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"durablestreams/internal/protocol"
 	"durablestreams/stream"
@@ -148,4 +150,67 @@ func TestWithoutControlNothingIsThere(t *testing.T) {
 	if c.core.Controls(c.core.Root() + "__ds/thing") {
 		t.Error("it is said to be there")
 	}
+}
+
+// What control answers is counted until clients have taken it. Looking is refused for
+// lack of room; what has been done is told in any case.
+func TestControlAnswersAreCounted(t *testing.T) {
+	c, e := newControlled(t, protocol.Options{MaxUnsent: 1 << 20})
+	e.answer.Body = make([]byte, 700<<10)
+	serve := func(line string) *protocol.Response {
+		req, body := c.request(line, nil)
+		op, res := c.core.Begin(req)
+		if op == nil {
+			t.Fatalf("%s: %+v", line, res)
+		}
+		return op.Serve([]byte(body))
+	}
+	first := serve("GET __ds/public")
+	second := serve("GET __ds/public")
+	third := serve("POST __ds/a%2Fb")
+	if first.Status != 200 || second.Status != 503 || third.Status != 200 || len(third.Body) != 700<<10 {
+		t.Errorf("answered %d, %d, %d", first.Status, second.Status, third.Status)
+	}
+	if use := c.core.Use(); use.Unsent != 1400<<10 || use.DiskReads != 0 {
+		t.Errorf("in use: %+v", use)
+	}
+	for _, res := range []*protocol.Response{first, second, third} {
+		res.Close()
+		res.Close()
+	}
+	c.do("GET __ds/public").want(200)
+	c.idle()
+}
+
+// waitingControl serves when it is told to.
+type waitingControl struct {
+	endpoints
+	let chan struct{}
+}
+
+func (w *waitingControl) Serve(*protocol.ControlRequest) (protocol.ControlAnswer, error) {
+	<-w.let
+	return w.answer, nil
+}
+
+// Who looks takes a place of those who read the disk; who acts does not.
+func TestControlTakesPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &waitingControl{let: make(chan struct{})}
+		w.methods, w.answer = map[string][]string{"x": {"GET", "PUT", "POST"}}, protocol.ControlAnswer{Status: 204}
+		c := newClient(t, &protocol.Options{MaxReads: 2, Control: w})
+		var wg sync.WaitGroup
+		for _, line := range []string{"GET __ds/x", "PUT __ds/x", "POST __ds/x", "POST __ds/x", "POST __ds/x"} {
+			wg.Go(func() { c.do(line).want(204) })
+		}
+		synctest.Wait()
+		if n := c.core.Use().DiskReads; n != 2 {
+			t.Errorf("%d places are taken", n)
+		}
+		c.do("GET __ds/x").busy()
+		close(w.let)
+		wg.Wait()
+		c.do("GET __ds/x").want(204)
+		c.idle()
+	})
 }

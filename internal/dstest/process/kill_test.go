@@ -35,6 +35,9 @@ func crowd(seed uint64) (actors []actor, ledgers []*ledger) {
 		}
 		actors = append(actors, &reader{ledger: l}, l)
 	}
+	for i := range 4 {
+		actors = append(actors, newSubscriber(i, rand.New(rand.NewPCG(seed, uint64(100+i)))))
+	}
 	return append(actors, &reader{ledger: ledgers[0], sse: true}), ledgers
 }
 
@@ -107,6 +110,11 @@ func TestKillLoop(t *testing.T) {
 	verifyEnd(t, command, actors)
 	if n := len(ledgers[0].acked) + len(ledgers[1].acked); n < int(rounds)*20 {
 		t.Errorf("only %d appends were acknowledged in %d rounds", n, rounds)
+	}
+	for _, a := range actors {
+		if s, ok := a.(*subscriber); ok && s.claims < int(rounds) {
+			t.Errorf("only %d claims of %s in %d rounds", s.claims, s.path, rounds)
+		}
 	}
 	t.Logf("%d and %d appends acknowledged on the shared streams", len(ledgers[0].acked), len(ledgers[1].acked))
 }
