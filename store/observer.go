@@ -127,7 +127,7 @@ func (e *Engine) decide(o op, own *batch, changes []Change) (op, bool) {
 func (d *decision) put(rows []Row) {
 	size, err := checkRows(rows)
 	if err == nil && d.over {
-		err = errors.New("Decided has returned before")
+		err = errors.New("put was called after Decided had returned")
 	}
 	if err != nil {
 		d.e.fail(fmt.Errorf("rows of an observer: %w", err))
