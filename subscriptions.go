@@ -47,7 +47,10 @@ func openSubscriptions(fs vfs.FS, dir string, o *Options) (*subscriptions, error
 	return &subscriptions{
 		manager: subscription.New(&subscription.Options{MaxSubscriptions: o.MaxSubscriptions, MaxCalls: maxCalls, MaxCallsPerTarget: maxCallsPerHost, Logger: log}),
 		keys:    keys,
-		sender:  webhook.NewSender(keys, &webhook.Options{Policy: policy, PerHost: maxCallsPerHost, Concurrent: maxCalls}),
+		// The manager ends each call with its lease: a receiver that works while it
+		// answers is not called a second time before.
+		sender: webhook.NewSender(keys, &webhook.Options{Policy: policy, PerHost: maxCallsPerHost, Concurrent: maxCalls,
+			Timeout: subscription.MaxLease, HeaderTimeout: subscription.MaxLease}),
 	}, nil
 }
 

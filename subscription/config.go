@@ -48,8 +48,10 @@ const (
 const (
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
-	maxLease     = 10 * time.Minute
 )
+
+// MaxLease is the longest lease that a configuration may ask for (§6.2).
+const MaxLease = 10 * time.Minute
 
 // settings are a configuration in normal form. They never change.
 type settings struct {
@@ -78,7 +80,7 @@ func (c *Config) normalise() (settings, []stream.Path, *Refusal) {
 		}
 	}
 	if c.LeaseTTL != nil {
-		if *c.LeaseTTL < minLease.Milliseconds() || *c.LeaseTTL > maxLease.Milliseconds() {
+		if *c.LeaseTTL < minLease.Milliseconds() || *c.LeaseTTL > MaxLease.Milliseconds() {
 			return set, nil, refuse(InvalidRequest, "lease_ttl_ms is a whole number from 1000 to 600000")
 		}
 		set.ttl = time.Duration(*c.LeaseTTL) * time.Millisecond

@@ -113,7 +113,7 @@ func decodeMain(own uint64, value []byte) (*state, error) {
 	s.url, s.wakeStream = in.string(), stream.Path(in.string())
 	ttl := in.uvarint()
 	s.description = in.string()
-	if !in.whole() || s.typ != Webhook && s.typ != PullWake || ttl > uint64(maxLease.Milliseconds()) {
+	if !in.whole() || s.typ != Webhook && s.typ != PullWake || ttl > uint64(MaxLease.Milliseconds()) {
 		return nil, errRow
 	}
 	s.ttl = time.Duration(ttl) * time.Millisecond
