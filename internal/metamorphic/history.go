@@ -178,6 +178,7 @@ func (h *History) apply(cmd stream.Command) error {
 	if h.now() != at {
 		return fmt.Errorf("%s took %v of virtual time", describe(cmd), time.Duration(h.now()-at))
 	}
+	idle := h.changesNothing(cmd)
 	want, refusal := h.model.apply(cmd, at)
 	if err := compareResult(res, err, want, refusal); err != nil {
 		return fmt.Errorf("%s: %w", describe(cmd), err)
@@ -186,10 +187,16 @@ func (h *History) apply(cmd stream.Command) error {
 		h.applied(cmd, want.Outcome)
 	}
 	h.Settle()
-	if refusal != nil || want.Outcome == stream.Duplicate {
+	if refusal != nil || want.Outcome == stream.Duplicate || idle {
 		return nil
 	}
 	return h.wakes(cmd, want)
+}
+
+// changesNothing reports whether cmd, should it succeed, is a repeated close.
+func (h *History) changesNothing(cmd stream.Command) bool {
+	a, ok := cmd.(*stream.Append)
+	return ok && h.model.at[a.Path] != nil && h.model.at[a.Path].state.Closed
 }
 
 func (h *History) applied(cmd stream.Command, outcome stream.Outcome) {
@@ -207,9 +214,6 @@ func (h *History) wakes(cmd stream.Command, res stream.Result) error {
 	var p stream.Path
 	switch c := cmd.(type) {
 	case *stream.Append:
-		if !c.HasBody && !c.Close || len(c.Data) == 0 && h.model.at[c.Path].state.Closed {
-			return nil // a repeated close changes nothing
-		}
 		p = c.Path
 	case *stream.Delete:
 		p = c.Path
