@@ -104,3 +104,6 @@ func AppendRows(rows []Row) []byte { return appendRows(nil, rows) }
 
 // Unflushed is the number of bytes in memory that the archive does not have.
 func (e *Engine) Unflushed() int64 { return e.flush.tails.Load() }
+
+// Queued is the number of bytes that changes on their way to the disk have reserved.
+func (e *Engine) Queued() int64 { return e.open.queued.Load() }
