@@ -84,6 +84,29 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
+// Data that come in the last moment of a wait are answered, not a 204.
+func TestLongPollDataAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, nil)
+		c.do("PUT a", textType, "=x").want(201)
+		req, _ := c.request("GET a?offset=now&live=long-poll", nil)
+		op, _ := c.core.Begin(req)
+		feed := op.Open(func() {})
+		act, err := feed.Step(time.Now())
+		if err != nil || act.Response != nil {
+			t.Fatalf("the first step gives %+v, %v", act, err)
+		}
+		time.Sleep(time.Until(act.Wait))
+		c.do("POST a", textType, "=late").want(204)
+		if act, err = feed.Step(time.Now()); err != nil || act.Response == nil {
+			t.Fatalf("the last step gives %+v, %v", act, err)
+		}
+		if a := c.read("GET a", act.Response).want(200); a.body != "late" {
+			t.Errorf("body %q", a.body)
+		}
+	})
+}
+
 func TestLongPollCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, nil)
