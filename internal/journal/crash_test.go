@@ -12,17 +12,18 @@ import (
 
 // TestCrashes runs random histories with crashes at random changes of the file
 // system, also during recovery, against a model. Set JOURNAL_SEED to the seed
-// of a failure to run it again, JOURNAL_ROUNDS for more histories.
+// of a failure to run it again, JOURNAL_ROUNDS for more histories, both for so many
+// from that seed on.
 func TestCrashes(t *testing.T) {
 	rounds := envInt("JOURNAL_ROUNDS", 250)
 	seed := uint64(envInt("JOURNAL_SEED", 0))
 	if seed != 0 {
-		rounds = 1
+		rounds = envInt("JOURNAL_ROUNDS", 1)
 	}
 	var lives, crashes int
-	for range rounds {
-		s := seed
-		if s == 0 {
+	for i := range rounds {
+		s := seed + uint64(i)
+		if seed == 0 {
 			s = rand.Uint64() >> 1
 		}
 		h := newHistory(t, s)
