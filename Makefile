@@ -11,6 +11,7 @@ FUZZTIME ?= 10s
 COUNT   ?= 1
 BENCH   ?= .
 LIMIT   ?= 14m
+MUTANT  ?=
 
 # The race detector needs a C compiler. Without one the tests run without it.
 RACE := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
@@ -76,6 +77,10 @@ stress: ## random histories with new seeds, for a long time; DS_ROUNDS sets how 
 .PHONY: crash
 crash: ## the binary under kill -9, many more rounds than in the normal run
 	DS_CRASH_ROUNDS=$${DS_CRASH_ROUNDS:-300} $(GO) test -count 1 -timeout 120m -run 'Crash|Kill' -v ./...
+
+.PHONY: mutants
+mutants: ## the tests of the tests: each change that breaks a promise has to be caught; MUTANT= selects by name
+	DS_MUTANTS=1 $(GO) test ./internal/mutants -count 1 -parallel 2 -timeout 60m -run 'TestCaught/$(MUTANT)' -v
 
 .PHONY: conformance
 conformance: tools ## the protocol: our suite, the official suite and the TypeScript client, over both engines and adapters
