@@ -99,7 +99,7 @@ func (o *Op) Serve(body []byte) *Response {
 	if origin := c.origin(req); origin != "" {
 		r.Root = origin + strings.TrimSuffix(c.root, "/")
 	}
-	shows := r.Method == "GET" || r.Method == "PUT" // what may have to be looked for on the disk
+	shows := r.Method == "GET" // lists what lies on the disk; a change waits for its sync only
 	if shows {
 		if err := c.limits.reads.enter(); err != nil {
 			return c.Refuse(req, err)

@@ -200,7 +200,7 @@ func TestControlTakesPlaces(t *testing.T) {
 		w.methods, w.answer = map[string][]string{"x": {"GET", "PUT", "POST"}}, protocol.ControlAnswer{Status: 204}
 		c := newClient(t, &protocol.Options{MaxReads: 2, Control: w})
 		var wg sync.WaitGroup
-		for _, line := range []string{"GET __ds/x", "PUT __ds/x", "POST __ds/x", "POST __ds/x", "POST __ds/x"} {
+		for _, line := range []string{"GET __ds/x", "GET __ds/x", "PUT __ds/x", "PUT __ds/x", "POST __ds/x"} {
 			wg.Go(func() { c.do(line).want(204) })
 		}
 		synctest.Wait()
