@@ -99,17 +99,17 @@ func controlBodies(c *client) {
 		k = c.dial()
 		k.exchange("PUT", c.rawHead("PUT", "__ds/"+s.path(), plainType(jsonType), "Content-Length: "+n)).is(413)
 	}
-	k = c.dial()
+	large := c.dial()
 	go func() {
-		k.write(c.rawHead("POST", "__ds/"+s.path()+"/streams", plainType(jsonType), chunked))
+		large.write(c.rawHead("POST", "__ds/"+s.path()+"/streams", plainType(jsonType), chunked))
 		for range c.MaxBody/(64<<10) + 2 {
-			k.write("10000\r\n" + strings.Repeat(" ", 64<<10) + "\r\n")
+			large.write("10000\r\n" + strings.Repeat(" ", 64<<10) + "\r\n")
 		}
 	}()
-	if r := k.answer("POST"); r.Err == nil {
+	if r := large.answer("POST"); r.Err == nil {
 		r.is(413)
 	}
-	k.Close()
+	large.Close()
 	// What breaks off does nothing.
 	k = c.dial()
 	k.write(c.rawHead("POST", "__ds/"+s.path()+"/streams", plainType(jsonType), "Content-Length: 100") + `{"streams":["a"]}`)
