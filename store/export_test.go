@@ -107,3 +107,6 @@ func (e *Engine) Unflushed() int64 { return e.flush.tails.Load() }
 
 // Queued is the number of bytes that changes on their way to the disk have reserved.
 func (e *Engine) Queued() int64 { return e.open.queued.Load() }
+
+// LookAtSpace is what the engine does now and then.
+func (e *Engine) LookAtSpace() { e.checkSpace() }

@@ -124,7 +124,9 @@ func (e *Engine) runFlusher() {
 			return
 		}
 		if err := e.flushAll(); err != nil {
-			e.fail(err)
+			if !e.closing.Load() || !noSpace(err) {
+				e.fail(err)
+			}
 			return
 		}
 		e.checkSpace()

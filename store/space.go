@@ -74,6 +74,9 @@ func (e *Engine) checkSpace() {
 		e.fail(errors.New("the data directory has been removed"))
 		return
 	}
+	if err := makeBallast(e.fs, e.dir); err != nil && e.failed() == nil {
+		e.log.Error("no space can be held for the next start", "err", err)
+	}
 	full, spent := e.space.tight(e.flush.tails.Load())
 	if !full {
 		err := e.journal.Prepare(recordOverhead)

@@ -181,12 +181,15 @@ func (e *Engine) openFiles() error {
 	if _, begun, err := readPlan(e.fs, e.dir); err != nil || begun {
 		return errors.Join(ErrRepairing, err)
 	}
+	if err := dropBallast(e.fs, e.dir); err != nil {
+		return err
+	}
 	used, err := journal.Used(e.fs, e.fs.PathJoin(e.dir, journalDir))
 	if err != nil {
 		return err
 	}
 	e.archive, err = archive.Open(e.fs, e.fs.PathJoin(e.dir, archiveDir), archive.Options{
-		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail, MustExist: used, Mirror: e.fs.PathJoin(e.dir, mirrorFile)})
+		CacheSize: e.opts.CacheSize, Logger: e.log, OnFatal: e.fail, MustExist: used, Mirror: e.fs.PathJoin(e.dir, mirrorFile), Stop: e.stopped})
 	if err != nil {
 		return err
 	}

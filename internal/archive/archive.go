@@ -39,6 +39,10 @@ type Options struct {
 	ReadOnly  bool
 	Mirror    string // file with a second copy of all rows; empty: none
 
+	// Stop is closed when the caller is about to close the archive: from then on
+	// nothing waits for space any more.
+	Stop <-chan struct{}
+
 	// MustExist refuses to make a new archive: the caller knows that there was
 	// one. Pebble would take a directory that has lost its marker for a new one
 	// and clear it.
@@ -62,6 +66,7 @@ type Archive struct {
 	mirrorPath  string
 	hasCopy     atomic.Bool // the file has every row as it is; for all
 	rescue      rescuer
+	stop        <-chan struct{}
 
 	mu      sync.Mutex // guards what follows
 	readers int        // reads going on, walks included
@@ -88,7 +93,7 @@ func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{db: db, space: space, log: o.Logger, mirrorPath: o.Mirror, idle: make(chan struct{})}
+	a := &Archive{db: db, space: space, log: o.Logger, mirrorPath: o.Mirror, stop: o.Stop, idle: make(chan struct{})}
 	if err := a.begin(&o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open archive: %w", err), a.Close())
 	}
@@ -121,7 +126,11 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 		ReadOnly:                    o.ReadOnly,
 		ErrorIfNotExists:            o.MustExist,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { o.Logger.Error("archive background work failed", "err", err.Error()) },
+			BackgroundError: func(err error) {
+				if !outOfRoom(err) || fs.complain() {
+					o.Logger.Error("archive background work failed", "err", err.Error())
+				}
+			},
 			// Damage concerns those whose data it is: their reads fail, the store
 			// goes on. Pebble's own default is to end the process.
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
@@ -161,11 +170,35 @@ func (a *Archive) NextID() stream.ID { return a.opened.nextID }
 
 // Sync makes every applied batch durable.
 func (a *Archive) Sync() error {
-	if err := a.db.Flush(); err != nil {
+	if err := a.flush(); err != nil {
 		return fmt.Errorf("sync archive: %w", err)
 	}
 	defer a.noteCopy()
 	return a.commitMirror()
+}
+
+// flush waits until Pebble has made everything durable, which tries again for as long
+// as there is no space.
+func (a *Archive) flush() error {
+	done, err := a.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-a.stop:
+	}
+	for {
+		if err := a.space.room(); err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			return nil
+		case <-time.After(flushAgain):
+		}
+	}
 }
 
 // Reclaim gives the space of streams that were deleted back at once. Files with
@@ -241,7 +274,13 @@ func (a *Archive) Close() error {
 	if a.mirror != nil {
 		err = a.mirror.Close()
 	}
-	if err := errors.Join(a.db.Close(), err); err != nil {
+	closed := a.db.Close()
+	if closed != nil && outOfRoom(closed) {
+		// Pebble ends a log that holds nothing; what was synced is durable.
+		a.log.Warn("no space to close the archive in order", "err", closed)
+		closed = nil
+	}
+	if err := errors.Join(closed, err); err != nil {
 		return fmt.Errorf("close archive: %w", err)
 	}
 	return nil

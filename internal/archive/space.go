@@ -38,6 +38,8 @@ const (
 	checkEvery   = 128 << 10              // bytes written between looks at the disk
 	compactAgain = 3 * time.Second        // after one that did not fit
 	flushAgain   = 100 * time.Millisecond // the same for a flush, which is needed
+
+	complainAgain = 10 * time.Second // a full disk must not be filled by the log
 )
 
 // spaceFS refuses to fill the disk.
@@ -49,6 +51,8 @@ type spaceFS struct {
 	compaction, flush budget
 
 	damaged atomic.Bool // a table is: from now on blocks are checked first
+
+	complained atomic.Int64 // when, in Unix nanoseconds; 0 never
 
 	mu        sync.Mutex
 	trusted   bool
@@ -77,6 +81,12 @@ func (s *spaceFS) inUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trusted
+}
+
+// complain says whether it is time to tell again that there is no space.
+func (s *spaceFS) complain() bool {
+	now, last := time.Now().UnixNano(), s.complained.Load()
+	return now-last >= int64(complainAgain) && s.complained.CompareAndSwap(last, now)
 }
 
 // room fails if there is not even space for the manifest.

@@ -194,3 +194,108 @@ func shorten(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// fillUp takes every byte of a file system that a program without special rights
+// can get, and gives them back with the file.
+func fillUp(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "somebody-else")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			size /= 2
+		}
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Another program fills the disk, and keeps it full: the server goes on to serve
+// reads, takes deletions, ends and starts, and resumes service when there is space.
+func TestOthersFillTheDisk(t *testing.T) {
+	disk := smallDisk(t, "24m")
+	command := process.Command{Binary: process.Build(t), Args: []string{"--data-dir", filepath.Join(disk, "data")}}
+	s := process.Start(t, command)
+	c := process.NewClient(s.Streams)
+	text := []string{"Content-Type", "text/plain"}
+	var content strings.Builder
+	must := func(status int, a *process.Answer) {
+		t.Helper()
+		if a.Status != status {
+			t.Fatalf("%.300v, want %d\n%s", a, status, s.Stderr)
+		}
+	}
+	appendSome := func(n int) {
+		t.Helper()
+		for i := range n {
+			body := fmt.Sprintf("%06d%s\n", content.Len()+i, strings.Repeat("x", 8<<10))
+			must(http.StatusNoContent, c.Do(http.MethodPost, "kept", body, text...))
+			content.WriteString(body)
+		}
+	}
+	must(http.StatusCreated, c.Do(http.MethodPut, "kept", "", text...))
+	for round := range 3 {
+		gone := fmt.Sprint("gone", round)
+		must(http.StatusCreated, c.Do(http.MethodPut, gone, strings.Repeat("g", 300<<10), text...))
+		appendSome(40)
+		free := fillUp(t, disk)
+		refused := false
+		for begin := time.Now(); time.Since(begin) < 2500*time.Millisecond; time.Sleep(100 * time.Millisecond) {
+			body := fmt.Sprintf("full %d\n", content.Len())
+			switch a := c.Do(http.MethodPost, "kept", body, text...); a.Status {
+			case http.StatusNoContent:
+				content.WriteString(body)
+			case http.StatusInsufficientStorage, http.StatusServiceUnavailable:
+				refused = true
+			default:
+				t.Fatalf("round %d: an append to the full disk: %v\n%s", round, a, s.Stderr)
+			}
+			if a := c.ReadAll("kept", "-1"); a.Status != http.StatusOK || a.Body != content.String() {
+				t.Fatalf("round %d: the stream holds %s (%d, %v), want %s\n%s", round, brief(a.Body), a.Status, a.Err, brief(content.String()), s.Stderr)
+			}
+		}
+		if !refused {
+			t.Errorf("round %d: the full disk takes everything", round)
+		}
+		must(http.StatusNoContent, c.Do(http.MethodDelete, gone, ""))
+		switch round {
+		case 1:
+			s.Kill()
+		case 2:
+			if err := s.Stop(30 * time.Second); err != nil {
+				t.Fatalf("stop on a full disk: %v\n%s", err, s.Stderr)
+			}
+		}
+		if round > 0 {
+			s = process.Start(t, command)
+			c = process.NewClient(s.Streams)
+			if a := c.ReadAll("kept", "-1"); a.Status != http.StatusOK || a.Body != content.String() {
+				t.Fatalf("started on the full disk: %s (%d, %v)\n%s", brief(a.Body), a.Status, a.Err, s.Stderr)
+			}
+			must(http.StatusNotFound, c.Do(http.MethodGet, gone, ""))
+		}
+		free()
+		again := fmt.Sprintf("again %d\n", round)
+		resumes(t, s, func() bool { return c.Do(http.MethodPost, "kept", again, text...).Status == http.StatusNoContent })
+		content.WriteString(again)
+		appendSome(5)
+	}
+	if err := s.Stop(20 * time.Second); err != nil {
+		t.Fatalf("stop: %v\n%s", err, s.Stderr)
+	}
+	s = process.Start(t, command)
+	c = process.NewClient(s.Streams)
+	if a := c.ReadAll("kept", "-1"); a.Body != content.String() {
+		t.Fatalf("at the end: %s (%d, %v)", brief(a.Body), a.Status, a.Err)
+	}
+}
