@@ -79,10 +79,10 @@ func (c *Crowd) run() (err error) {
 
 // round lets every client do its steps, with or without a power cut, and audits.
 func (c *Crowd) round(clients []*client) error {
-	var cut *powerCut
+	var cut *dstest.PowerCut
 	if c.rng.IntN(3) > 0 {
 		n := c.rng.IntN(40 * c.Clients)
-		cut = arm(c.disk, c.split(), randomLoss(c.rng), n)
+		cut = dstest.ArmPowerCut(c.disk, c.split(), dstest.RandomLoss(c.rng), n)
 	}
 	var wg sync.WaitGroup
 	for _, cl := range clients {
@@ -119,16 +119,16 @@ func (c *Crowd) paths() (list []stream.Path) {
 }
 
 // between is what happens after a round.
-func (c *Crowd) between(cut *powerCut) (how string, err error) {
+func (c *Crowd) between(cut *dstest.PowerCut) (how string, err error) {
 	c.disk.OnOp(nil)
-	if cut != nil && cut.fired() {
+	if cut.Fired() {
 		c.stats.MidCrashes++
-		return "power cut in the middle", c.reopen(cut.after)
+		return "power cut in the middle", c.reopen(cut.After)
 	}
 	switch c.rng.IntN(4) {
 	case 0:
 		c.stats.Crashes++
-		return "power cut", c.reopen(c.disk.Crash(c.split(), randomLoss(c.rng)))
+		return "power cut", c.reopen(c.disk.Crash(c.split(), dstest.RandomLoss(c.rng)))
 	case 1:
 		c.stats.Restarts++
 		if err := c.target.Close(); err != nil {
@@ -156,7 +156,7 @@ func (c *Crowd) reopen(left *dstest.Disk) (err error) {
 	c.target = nil
 	c.disk = left
 	for c.rng.IntN(3) == 0 {
-		cut := arm(c.disk, c.split(), randomLoss(c.rng), c.rng.IntN(60))
+		cut := dstest.ArmPowerCut(c.disk, c.split(), dstest.RandomLoss(c.rng), c.rng.IntN(60))
 		t, err := c.Open(c.disk)
 		c.Settle()
 		if err == nil {
@@ -166,11 +166,11 @@ func (c *Crowd) reopen(left *dstest.Disk) (err error) {
 		if err != nil {
 			return err
 		}
-		if !cut.fired() {
+		if !cut.Fired() {
 			break
 		}
 		c.stats.RecoveryCrashes++
-		c.disk = cut.after
+		c.disk = cut.After
 	}
 	c.target, err = c.Open(c.disk)
 	return err
@@ -181,7 +181,7 @@ type client struct {
 	c       *Crowd
 	name    string
 	rng     *rand.Rand
-	cut     *powerCut
+	cut     *dstest.PowerCut
 	number  int // of the last token
 	writers map[stream.Path]*writer
 }
@@ -195,7 +195,7 @@ type writer struct {
 
 // answer is a completion that knows whether it came before the power cut.
 type answer struct {
-	cut  *powerCut
+	cut  *dstest.PowerCut
 	res  stream.Result
 	err  error
 	fate fate
@@ -208,7 +208,7 @@ func (a *answer) Complete(res stream.Result, err error) {
 	if err != nil {
 		a.fate = refused
 	}
-	if a.cut != nil && a.cut.fired() {
+	if a.cut.Fired() {
 		a.fate = unknown
 	}
 	close(a.done)
@@ -432,7 +432,7 @@ func (cl *client) read(p stream.Path) {
 	l := cl.c.ledger
 	before := l.deletedSoFar()
 	data, snap, err := dstest.ReadAll(cl.c.target, p)
-	if cl.cut != nil && cl.cut.fired() {
+	if cl.cut.Fired() {
 		return
 	}
 	switch kind := kindOf(err); {

@@ -29,7 +29,7 @@ type History struct {
 	target Target
 	model  *model
 	watch  []*watch
-	cut    *powerCut // armed, nil if not
+	cut    *dstest.PowerCut // armed, nil if not
 	recent map[stream.Path]*stream.Create
 	trace  []string
 	step   int
@@ -112,7 +112,7 @@ func (h *History) run() (err error) {
 		if err := h.one(); err != nil {
 			return err
 		}
-		if h.cut != nil && h.cut.fired() {
+		if h.cut.Fired() {
 			if err := h.afterCut(nil); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (h *History) apply(cmd stream.Command) error {
 	h.calm(h.model)
 	at := h.now()
 	res, err := dstest.Apply(h.target, cmd)
-	if h.cut != nil && h.cut.fired() {
+	if h.cut.Fired() {
 		h.note("%s: power cut", describe(cmd))
 		return h.afterCut(cmd)
 	}
@@ -297,7 +297,7 @@ func (h *History) read() error {
 	touch := h.rng.IntN(3) > 0
 	snap, err := h.target.Stat(p, touch)
 	h.Settle() // a renewal may be on its way to the disk
-	cut := h.cut != nil && h.cut.fired()
+	cut := h.cut.Fired()
 	e, want := h.model.stat(p, h.now())
 	h.note("stat %s touch=%v: tail %d closed %v, %v", p, touch, snap.Tail, snap.Closed, err)
 	if want != nil {
@@ -348,7 +348,7 @@ func (h *History) startWatch() error {
 	w := &watch{e: e}
 	w.stop = h.target.Watch(snap, func() { w.woken = true })
 	h.Settle()
-	if h.cut == nil || !h.cut.fired() {
+	if !h.cut.Fired() {
 		e.used(h.now(), false)
 	}
 	e.state.Touch(h.now())
@@ -371,7 +371,7 @@ func (h *History) stopWatch() error {
 	if w.e.watchers > 0 {
 		w.e.watchers--
 		w.e.state.Touch(h.now())
-		if h.cut == nil || !h.cut.fired() {
+		if !h.cut.Fired() {
 			w.e.used(h.now(), false)
 		}
 	}

@@ -4,48 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
-	"time"
 
 	"durablestreams/internal/dstest"
 	"durablestreams/stream"
 )
-
-// powerCut takes the picture that a power cut leaves, at the n-th change of a
-// disk from now on. The disk goes on meanwhile; whatever it answers after the
-// cut is not believed.
-type powerCut struct {
-	disk  *dstest.Disk
-	rng   *rand.Rand
-	loss  dstest.Loss
-	left  atomic.Int64
-	taken atomic.Bool
-	at    int64 // when it was taken
-	after *dstest.Disk
-}
-
-// arm installs the cut as the disk's hook.
-func arm(disk *dstest.Disk, rng *rand.Rand, loss dstest.Loss, changes int) *powerCut {
-	p := &powerCut{disk: disk, rng: rng, loss: loss}
-	p.left.Store(int64(changes))
-	disk.OnOp(func(op dstest.Op) error {
-		if op.Changes() && p.left.Add(-1) == -1 {
-			p.at = time.Now().UnixNano()
-			p.taken.Store(true) // first: what is acknowledged during the picture is unknown
-			p.after = disk.Crash(p.rng, p.loss)
-		}
-		return nil
-	})
-	return p
-}
-
-func (p *powerCut) fired() bool { return p.taken.Load() }
-
-// randomLoss is what one power cut does to unsynced data.
-func randomLoss(rng *rand.Rand) dstest.Loss {
-	keep := []int{0, 0, 20, 50, 80, 100}
-	return dstest.Loss{Keep: keep[rng.IntN(len(keep))], Tear: rng.IntN(3) == 0}
-}
 
 // cutRand is a source of its own for each cut, so that how much randomness a
 // picture takes does not change the rest of the history.
@@ -55,17 +17,17 @@ func (h *History) cutRand() *rand.Rand {
 
 // armCut makes the power go during one of the next steps.
 func (h *History) armCut() {
-	rng, loss, n := h.cutRand(), randomLoss(h.rng), h.rng.IntN(40)
+	rng, loss, n := h.cutRand(), dstest.RandomLoss(h.rng), h.rng.IntN(40)
 	if h.Calm || h.cut != nil {
 		return
 	}
 	h.note("power goes in %d changes, %+v", n, loss)
-	h.cut = arm(h.disk, rng, loss, n)
+	h.cut = dstest.ArmPowerCut(h.disk, rng, loss, n)
 }
 
 // crash cuts the power while nothing moves.
 func (h *History) crash() error {
-	rng, loss := h.cutRand(), randomLoss(h.rng)
+	rng, loss := h.cutRand(), dstest.RandomLoss(h.rng)
 	if h.Calm {
 		loss = dstest.Loss{}
 	}
@@ -83,13 +45,13 @@ func (h *History) afterCut(unknown stream.Command) error {
 	h.Settle() // the picture is complete
 	cut := h.cut
 	h.cut = nil
-	cut.disk.OnOp(nil)
+	h.disk.OnOp(nil)
 	h.stats.MidCrashes++
 	h.dropWatches()
 	for _, e := range h.model.at {
-		e.sure = min(e.sure, cut.at-slack(e.state.Lifetime)) // what was watched was renewed in vain since
+		e.sure = min(e.sure, cut.At-slack(e.state.Lifetime)) // what was watched was renewed in vain since
 	}
-	return h.reopen(cut.after, unknown)
+	return h.reopen(cut.After, unknown)
 }
 
 // reopen drops the target and opens another one on what is left of the disk.
@@ -101,7 +63,7 @@ func (h *History) reopen(left *dstest.Disk, unknown stream.Command) error {
 	h.disk = left
 	for !h.Calm && h.rng.IntN(3) == 0 {
 		h.note("power goes during recovery")
-		cut := arm(h.disk, h.cutRand(), randomLoss(h.rng), h.rng.IntN(60))
+		cut := dstest.ArmPowerCut(h.disk, h.cutRand(), dstest.RandomLoss(h.rng), h.rng.IntN(60))
 		t, err := h.Open(h.disk)
 		h.Settle()
 		if err == nil {
@@ -111,12 +73,12 @@ func (h *History) reopen(left *dstest.Disk, unknown stream.Command) error {
 			return fmt.Errorf("open after crash: %w", err)
 		}
 		h.disk.OnOp(nil)
-		if !cut.fired() {
+		if !cut.Fired() {
 			h.note("it did not")
 			break
 		}
 		h.stats.RecoveryCrashes++
-		h.disk = cut.after
+		h.disk = cut.After
 	}
 	var err error
 	if h.target, err = h.Open(h.disk); err != nil {
@@ -170,13 +132,13 @@ func (h *History) restart() error {
 	if err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
-	if cut != nil && cut.fired() {
+	if cut.Fired() {
 		h.cut = nil
 		h.disk.OnOp(nil)
 		h.stats.MidCrashes++
-		h.disk = cut.after
+		h.disk = cut.After
 		for _, e := range h.model.at {
-			e.sure = min(e.sure, cut.at-slack(e.state.Lifetime))
+			e.sure = min(e.sure, cut.At-slack(e.state.Lifetime))
 		}
 	} else if cut == nil {
 		if err := h.check(); err != nil {
