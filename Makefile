@@ -82,6 +82,10 @@ crash: ## the binary under kill -9, many more rounds than in the normal run
 mutants: ## the tests of the tests: each change that breaks a promise has to be caught; MUTANT= selects by name
 	DS_MUTANTS=1 $(GO) test ./internal/mutants -count 1 -parallel 2 -timeout 60m -run 'TestCaught/$(MUTANT)' -v
 
+.PHONY: history
+history: ## many histories of concurrent clients, simulated and on the binary, checked for linearizability
+	DS_ROUNDS=$${DS_ROUNDS:-2000} DS_CRASH_ROUNDS=$${DS_CRASH_ROUNDS:-300} $(GO) test -count 1 -timeout 120m -run 'Simulated|KilledHistories' -v ./internal/history
+
 .PHONY: conformance
 conformance: tools ## the protocol: our suite, the official suite and the TypeScript client, over both engines and adapters
 	$(GO) test -count 1 -v -timeout $(LIMIT) ./conformance
