@@ -551,7 +551,11 @@ func TestDropUnderWay(t *testing.T) {
 	if err := disk.Remove(mirrorPath); err != nil {
 		t.Fatal(err)
 	}
-	e, err := store.Open(disk, dstest.Dir, small())
+	r := &recorder{}
+	r.version.Store(1)
+	o := small()
+	o.Observer = r
+	e, err := store.Open(disk, dstest.Dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -567,6 +571,11 @@ func TestDropUnderWay(t *testing.T) {
 	if _, err := e.Stat("broken", false); !errors.Is(err, stream.Damaged) {
 		t.Errorf("deletion under way: %v", err)
 	}
+	for _, s := range listed(t, e, "", "") {
+		if strings.HasPrefix(s, "broken") {
+			t.Errorf("deletion under way: listed as %q", s)
+		}
+	}
 	e.Apply(dstest.CreateText("broken", "anew"), created)
 	close(goOn)
 	<-deleted.Done
@@ -579,6 +588,9 @@ func TestDropUnderWay(t *testing.T) {
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if got, want := r.heard(t), "broken 0-0 gone, broken 0-4 created"; got != want {
+		t.Errorf("the observer heard %q, want %q", got, want)
 	}
 }
 

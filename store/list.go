@@ -142,7 +142,7 @@ func (s *slot) glance() (snap stream.Snapshot, ok bool) {
 	if s.dead {
 		return snap, false
 	}
-	if s.pub != nil && s.pub.readable(now()) == nil {
+	if s.pub != nil && !s.pub.damaged && s.pub.readable(now()) == nil {
 		snap = s.pub.snapshot()
 	}
 	return snap, true

@@ -30,9 +30,10 @@ type Observer interface {
 	// into the open batch and cannot be refused any more: an append, a close, a
 	// creation, any end of a stream. The first call of put, even without rows, puts
 	// the record there; if there is none, that happens when Decided returns. Rows
-	// go into the same batch behind it: a crash keeps all of it or nothing. The batch waits for Decided to return, so it must be quick; put
-	// must not be called after that. A misuse of put stops the engine, since the
-	// record could not be kept without its rows.
+	// go into the same batch behind it: a crash keeps all of it or nothing. The
+	// batch waits for Decided to return, so it must be quick; put must not be
+	// called after that. A misuse of put stops the engine, since the record could
+	// not be kept without its rows.
 	//
 	// An end of the last fork may collect sources that were deleted before: their
 	// end is then reported a second time.
@@ -45,7 +46,7 @@ type Observer interface {
 }
 
 // Change is what one record does to one stream. At an end Before and After are both
-// the tail.
+// the tail, or the zero offset if the stream was damaged and its tail unknown.
 type Change = stream.Change
 
 // changes gives what the observer is to hear of an op, mostly nothing. The slots
@@ -81,7 +82,7 @@ func (e *Engine) observed(s *slot, version uint64) bool {
 func (o *op) change() Change {
 	meta := o.live.state.Meta
 	switch o.rec.Kind {
-	case stream.RecordDelete:
+	case stream.RecordDelete, stream.RecordDrop:
 		return o.live.ending()
 	case stream.RecordCreate:
 		meta = o.rec.Meta
@@ -91,7 +92,7 @@ func (o *op) change() Change {
 }
 
 func (l *live) ending() Change {
-	tail := l.state.TailOffset()
+	tail := l.state.TailOffset() // 0 of incarnation 0 if it is damaged
 	return Change{Path: l.state.Path, Gone: true, Before: tail, After: tail}
 }
 

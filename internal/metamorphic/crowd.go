@@ -103,10 +103,21 @@ func (c *Crowd) round(clients []*client) error {
 	}
 	c.Settle()
 	c.ledger.audit(c.target, c.paths())
+	for _, p := range c.paths() {
+		if err := compareMark(c.target, p, c.pause); err != nil {
+			c.ledger.fault("%s: %w", p, err)
+		}
+	}
 	if len(c.ledger.faults) > 0 {
 		return fmt.Errorf("%s: %w", how, errors.Join(c.ledger.faults...))
 	}
 	return nil
+}
+
+func (c *Crowd) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+	c.Settle()
 }
 
 func (c *Crowd) split() *rand.Rand { return rand.New(rand.NewPCG(c.Seed, c.rng.Uint64())) }

@@ -37,7 +37,7 @@ func history(seed uint64) *metamorphic.History {
 	return &metamorphic.History{
 		Seed:   seed,
 		Steps:  *stepsFlag,
-		Open:   metamorphic.Engine(dstest.Dir, metamorphic.RandomOptions(seed)),
+		Open:   metamorphic.Observed(dstest.Dir, metamorphic.RandomOptions(seed)),
 		Check:  metamorphic.CheckStore(dstest.Dir),
 		Settle: synctest.Wait,
 	}
@@ -97,7 +97,7 @@ func TestCrowds(t *testing.T) {
 				}
 				crowd := &metamorphic.Crowd{
 					Seed:   seed,
-					Open:   metamorphic.Engine(dstest.Dir, o),
+					Open:   metamorphic.Observed(dstest.Dir, o),
 					Check:  metamorphic.CheckStore(dstest.Dir),
 					Settle: synctest.Wait,
 				}

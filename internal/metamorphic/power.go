@@ -178,6 +178,10 @@ func (h *History) verify(m *model, crashed bool) error {
 	for i := range names {
 		p := stream.Path(names[i : i+1])
 		h.calm(m)
+		if err := compareMark(h.target, p, h.pause); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		h.calm(m)
 		e, want := m.stat(p, h.now())
 		data, snap, err := readUntouched(h.target, p)
 		if want != nil {
