@@ -5,7 +5,7 @@ var archiveMutants = []mutant{
 		name:    "archive-sync-skipped",
 		promise: "the journal goes only after the archive is durable",
 		file:    "internal/archive/archive.go",
-		old:     `if err := a.db.Flush(); err != nil {`,
+		old:     `if err := a.flush(); err != nil {`,
 		new:     `if err := error(nil); err != nil {`,
 		caught:  histories,
 	},
