@@ -118,7 +118,7 @@ type echo struct{}
 
 func (echo) Methods(path string) []string {
 	if path == "echo" {
-		return []string{"GET", "HEAD", "PUT"}
+		return []string{"GET", "HEAD", "PUT", "POST"}
 	}
 	return nil
 }
