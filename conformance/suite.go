@@ -156,6 +156,7 @@ func (s *suite) topics() []topic {
 		{name: "ttl", list: ttlTests()},
 		{name: "http", list: httpTests()},
 		{name: "browser", list: browserTests()},
+		{name: "edge", list: edgeTests()},
 		{name: "paths", list: pathTests()},
 		{name: "races", list: raceTests()},
 		{name: "subscription", list: subscriptionTests(), subscriptions: true},

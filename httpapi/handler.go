@@ -77,6 +77,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	x.unhurried()
+	if tooMany(r.Header) {
+		w.Header().Set("Connection", "close")
+		x.send(h.core.Refuse(&x.req, h.core.TooManyFields()))
+		return
+	}
 	op, res := h.core.Begin(&x.req)
 	if op == nil {
 		x.send(res)
@@ -92,6 +97,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case protocol.ControlMode:
 		x.control(op)
 	}
+}
+
+// tooMany counts the fields of a head.
+func tooMany(h http.Header) bool {
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	return n > protocol.MaxFields
 }
 
 // target gives path and query as they stand in the request line, which may hold

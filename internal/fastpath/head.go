@@ -3,6 +3,8 @@ package fastpath
 import (
 	"bytes"
 	"strings"
+
+	"durablestreams/internal/protocol"
 )
 
 // verdict is what the parser makes of the bytes so far.
@@ -140,6 +142,9 @@ func (h *head) parse(text string) verdict {
 				return odd
 			}
 		case fieldOdd:
+			return odd
+		}
+		if len(h.names) == protocol.MaxFields {
 			return odd
 		}
 		h.names = append(h.names, name)

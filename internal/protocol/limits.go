@@ -72,6 +72,15 @@ func (c *Core) Use() Use {
 		Live: l.live.used.Load(), DiskReads: int64(len(l.reads))}
 }
 
+// MaxFields is how many header fields a request may have: one of a few bytes takes
+// a hundred in memory, as long as a live read waits.
+const MaxFields = 200
+
+// TooManyFields is the refusal of a head with more.
+func (c *Core) TooManyFields() error {
+	return refuse(headTooLarge, "the request has too many header fields")
+}
+
 // SmallBody is the size in bytes up to which a body, or an answer, is small.
 const SmallBody = 64 << 10
 

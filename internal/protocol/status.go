@@ -15,6 +15,9 @@ const (
 	methodNotAllowed stream.Kind = "method_not_allowed"
 	methodUnknown    stream.Kind = "method_not_implemented"
 
+	// headTooLarge is a head with too many fields.
+	headTooLarge stream.Kind = "head_too_large"
+
 	// BodyTimeout is a body that made no progress for too long.
 	BodyTimeout stream.Kind = "body_timeout"
 )
@@ -41,6 +44,8 @@ func status(kind stream.Kind) int {
 		return 410
 	case stream.TooLarge:
 		return 413
+	case headTooLarge:
+		return 431
 	case methodUnknown:
 		return 501
 	case stream.Busy, stream.ShuttingDown:
