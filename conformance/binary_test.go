@@ -1,14 +1,12 @@
 package conformance_test
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -105,15 +103,3 @@ func (s *server) restart() error {
 
 // origin is scheme and host of the server.
 func (s *server) origin() string { return s.streams.Scheme + "://" + s.streams.Host }
-
-// runCommand runs a command with a time limit and gives its whole output.
-func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"durablestreams/internal/dstest/docs"
+	"durablestreams/internal/dstest/node"
 )
 
 // TestSubscriptionsGuide does what docs/subscriptions.md says: its commands, its
@@ -47,7 +48,8 @@ func TestSubscriptionsGuide(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if out, err := runCommand(ctx, setupNPM(t), nil, "node", strip...); err != nil {
+	node.Install(t, npmDir)
+	if out, err := node.Run(ctx, npmDir, nil, "node", strip...); err != nil {
 		t.Fatalf("take the types away: %v\n%s", err, out)
 	}
 	blocks = slices.DeleteFunc(blocks, func(b docs.Block) bool { return b.Lang != "sh" && b.Lang != "text" })

@@ -2,61 +2,24 @@ package conformance_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"durablestreams/internal/dstest/node"
 )
 
 // officialTests is what the pinned official suite holds. A change of the pin changes it.
 const officialTests = 338
 
-var npmSetup sync.Mutex
-
-// setupNPM installs conformance/npm as its lock file says, unless that has been
-// done. Nothing is skipped when node is missing: the suite is part of the tests.
-func setupNPM(t *testing.T) (dir string) {
-	t.Helper()
-	npmSetup.Lock()
-	defer npmSetup.Unlock()
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("%s is not installed: the official protocol suite and the TypeScript client need Node.js 20 or newer with npm", tool)
-		}
-	}
-	const npmDir = "npm"
-	sum := sha256.New()
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join(npmDir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum.Write(b)
-	}
-	want := hex.EncodeToString(sum.Sum(nil))
-	stamp := filepath.Join(npmDir, "node_modules", ".installed-from")
-	if got, err := os.ReadFile(stamp); err == nil && string(got) == want {
-		return npmDir
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	if out, err := runCommand(ctx, npmDir, nil, "npm", "ci", "--no-audit", "--no-fund"); err != nil {
-		t.Fatalf("npm ci in conformance/npm: %v (it needs the npm registry once)\n%s", err, out)
-	}
-	if err := os.WriteFile(stamp, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return npmDir
-}
+const npmDir = "npm"
 
 // vitestReport is the part of vitest's JSON report that is judged.
 type vitestReport struct {
@@ -96,11 +59,11 @@ func (r *vitestReport) outcome() (count map[string]int, skipped map[string]int, 
 // runVitest runs one test file and gives its report.
 func runVitest(t *testing.T, file string, limit time.Duration, env ...string) *vitestReport {
 	t.Helper()
-	dir := setupNPM(t)
+	node.Install(t, npmDir)
 	reportFile := filepath.Join(t.TempDir(), "report.json")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	out, runErr := runCommand(ctx, dir, env,
+	out, runErr := node.Run(ctx, npmDir, env,
 		"node", filepath.Join("node_modules", "vitest", "vitest.mjs"), "run", file, "--reporter=json", "--outputFile="+reportFile)
 	data, err := os.ReadFile(reportFile)
 	if err != nil {
