@@ -98,6 +98,10 @@ lint: ## gofmt, vet (this system and macOS), staticcheck, the repository's own r
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/lint/...
 
+.PHONY: settings
+settings: ## write docs/settings.md and deploy/ds.toml anew from the flags of ds serve
+	$(GO) test ./internal/cli -count 1 -run TestSettingsAreDocumented -rewrite
+
 .PHONY: fmt
 fmt: ## format all Go files
 	gofmt -w .

@@ -58,8 +58,13 @@ func startAsDocumented(t *testing.T, command []string) (host string) {
 	return ""
 }
 
-// TestRunning does what docs/running.md says, next to a binary.
-func TestRunning(t *testing.T) {
+// TestRunning and TestOperate do what docs/running.md and docs/operate.md say, next
+// to a binary.
+func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
+func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
+
+func pasteGuide(t *testing.T, name string) {
+	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "ds"), "./cmd/ds").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -67,5 +72,5 @@ func TestRunning(t *testing.T) {
 	ln := listen(t)
 	host := ln.Addr().String()
 	ln.Close()
-	docs.Paste(t, dir, docs.Read(t, "docs/running.md"), strings.NewReplacer("127.0.0.1:8642", host))
+	docs.Paste(t, dir, docs.Read(t, name), strings.NewReplacer("127.0.0.1:8642", host))
 }

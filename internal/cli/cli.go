@@ -30,6 +30,8 @@ type Env struct {
 	LookupEnv func(name string) (value string, set bool)
 	Stdout    io.Writer // results
 	Stderr    io.Writer // errors and logs
+
+	args []string // the command line
 }
 
 // commands is the command line.
@@ -37,6 +39,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve streams over HTTP."`
 	Check   checkCommand   `cmd:"" help:"Verify a data directory."`
 	Inspect inspectCommand `cmd:"" help:"Show what is in a data directory."`
+	Config  configCommand  `cmd:"" help:"Check and show settings."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`
 	Version versionCommand `cmd:"" help:"Show the version of ds."`
@@ -48,20 +51,15 @@ const description = "A server for Durable Streams: append-only, replayable strea
 // ctx has ended.
 func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 	out := &output{Writer: env.Stdout}
-	env = &Env{LookupEnv: env.LookupEnv, Stdout: out, Stderr: env.Stderr}
-	vars := variables{lookup: env.LookupEnv}
+	env = &Env{LookupEnv: env.LookupEnv, Stdout: out, Stderr: env.Stderr, args: args}
+	set := newSettings(env.LookupEnv)
 	helped := false
-	parser, err := kong.New(&commands{},
-		kong.Name("ds"),
-		kong.Description(description),
+	parser, err := newParser(&commands{}, set,
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(int) { helped = true }),
-		kong.Resolvers(&vars),
-		kong.ValueFormatter(describe),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.ExplicitGroups(groups),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env),
+		kong.Bind(set),
 	)
 	if err != nil {
 		return fail(env, exitError, err) // the table itself is wrong
@@ -70,11 +68,11 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
-	switch {
-	case helped:
+	if helped {
 		return exitOK
-	case err != nil:
-		return fail(env, exitUsage, vars.explain(err))
+	}
+	if err = set.explain(err); err != nil {
+		return fail(env, exitUsage, err)
 	}
 	if err := parsed.Run(); err != nil {
 		if out.gone && errors.Is(err, syscall.EPIPE) {
@@ -87,6 +85,18 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 		return fail(env, code, err)
 	}
 	return exitOK
+}
+
+// newParser gives the parser of the command line.
+func newParser(c *commands, set *settings, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options,
+		kong.Name("ds"),
+		kong.Description(description),
+		kong.Resolvers(set),
+		kong.ValueFormatter(describe),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(groups),
+	)...)
 }
 
 // output notes when its reader has gone.

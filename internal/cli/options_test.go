@@ -1,7 +1,11 @@
 package cli_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +48,8 @@ func TestServeOptions(t *testing.T) {
 		}
 	}
 
-	// The same from the environment.
-	env := map[string]string{}
+	// The same from the environment, and from a file.
+	env, file := map[string]string{}, ""
 	for _, f := range everyFlag {
 		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
 		if value == "" {
@@ -55,11 +59,38 @@ func TestServeOptions(t *testing.T) {
 			name, value = rest, "false"
 		}
 		env["DS_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))] = value
+		file += fmt.Sprintf("%s = %s\n", name, asTOML(value))
 	}
 	got, err = cli.ServeOptions(nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err != nil || !reflect.DeepEqual(*got, everyOption) {
 		t.Errorf("the environment gives\n%+v, %v, want\n%+v", got, err, everyOption)
 	}
+	name := filepath.Join(t.TempDir(), "ds.toml")
+	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err = cli.ServeOptions([]string{"--config", name}, unset)
+	if err != nil || !reflect.DeepEqual(*got, everyOption) {
+		t.Errorf("the file\n%s\ngives\n%+v, %v, want\n%+v", file, got, err, everyOption)
+	}
+}
+
+// asTOML gives a flag's value as it stands in a file.
+func asTOML(value string) string {
+	if _, err := strconv.Atoi(value); err == nil || value == "true" || value == "false" {
+		return value
+	}
+	if strings.Contains(value, ",") {
+		return "[" + strings.Join(quoted(strings.Split(value, ",")), ", ") + "]"
+	}
+	return strconv.Quote(value)
+}
+
+func quoted(list []string) (q []string) {
+	for _, s := range list {
+		q = append(q, strconv.Quote(s))
+	}
+	return q
 }
 
 // What the help calls the defaults are the package's own.

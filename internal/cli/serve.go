@@ -64,6 +64,7 @@ type serveCommand struct {
 	LongPollTimeout time.Duration `group:"live" default:"30s" placeholder:"${default}" help:"How long a long-poll waits for data."`
 	SSEMaxAge       time.Duration `group:"live" name:"sse-max-age" default:"60s" placeholder:"${default}" help:"Age at which an SSE answer ends and its client comes back."`
 
+	Config        string        `group:"process" placeholder:"FILE" help:"Settings file (TOML), see ds config example. Flags and the environment win over it."`
 	ShutdownGrace time.Duration `group:"process" default:"10s" placeholder:"${default}" help:"How long requests may go on after SIGTERM or SIGINT. A second signal ends the server at once."`
 	LogFormat     string        `group:"process" enum:"text,json" default:"text" placeholder:"${default}" help:"Format of the log on stderr: text or json."`
 	LogLevel      string        `group:"process" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
@@ -80,8 +81,9 @@ Examples:
     ds serve --in-memory --listen 127.0.0.1:0     # for tests: nothing kept, free port
     ds serve --data-dir data --max-body 64MiB
     DS_DATA_DIR=data DS_LOG_FORMAT=json ds serve  # every flag can stand in the environment
+    ds serve --config ds.toml                     # or in a file
 
-A flag wins over its environment variable. Sizes take B, KiB, MiB, GiB, KB, MB and GB, times ms, s, m and h.`
+A flag wins over its environment variable, that over the file. Sizes take B, KiB, MiB, GiB, KB, MB and GB, times ms, s, m and h.`
 }
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {

@@ -31,3 +31,16 @@ func (s *size) UnmarshalText(text []byte) error {
 	*s = size(n * unit)
 	return nil
 }
+
+// String gives the size in the largest unit of which it is a whole number.
+func (s size) String() string {
+	for _, unit := range []struct {
+		name  string
+		bytes size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if s >= unit.bytes && s%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}

@@ -18,6 +18,7 @@ const (
 	disk   = pebble + "/vfs"
 	goJSON = "github.com/go-json-experiment/json"
 	kong   = "github.com/alecthomas/kong"
+	toml   = "github.com/pelletier/go-toml/v2"
 )
 
 // layers is the import table of the design: stream is at the bottom, cmd on top,
@@ -72,8 +73,8 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/wire"},
 		why:    "an application that imports the client must not get the server with it"},
 	"internal/config": {
-		inside: []string{"stream"},
-		why:    "options are values; what they mean is up to those who take them"},
+		outside: []string{toml},
+		why:     "settings are names and values; what they mean is up to those who take them"},
 	"internal/inspect": {
 		inside: []string{"stream", "store", "subscription", "internal/journal", "internal/archive"}, outside: []string{pebble},
 		why: "it reads what lies on disk; a running server is not needed for that"},
