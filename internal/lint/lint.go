@@ -76,4 +76,4 @@ func within(dir string, folders ...string) bool {
 }
 
 // harness are the folders whose production is tests. No program reaches them.
-var harness = []string{"conformance", "internal/dstest", "internal/metamorphic", "internal/history", "internal/invariants", "internal/lint", "internal/mutants"}
+var harness = []string{"conformance", "streamtest", "internal/dstest", "internal/metamorphic", "internal/history", "internal/invariants", "internal/lint", "internal/mutants"}
