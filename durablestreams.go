@@ -36,6 +36,7 @@ var ErrShutdown = errors.New("the server has been shut down")
 type Server struct {
 	opts    Options
 	engine  engine
+	store   *store.Engine  // the same; nil if there is none
 	subs    *subscriptions // nil: none
 	core    *protocol.Core
 	handler http.Handler
@@ -101,7 +102,7 @@ func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.subs = subs
+	s.subs, s.store = subs, e
 	return e, nil
 }
 

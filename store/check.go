@@ -88,6 +88,7 @@ func openToLook(fs vfs.FS, dir string) (*Engine, func() error, error) {
 	e := &Engine{opts: o.withDefaults(), fs: fs, dir: dir}
 	e.log = e.opts.Logger
 	e.table.init()
+	e.fresh.init()
 	e.flush.init()
 	e.deadlines.init()
 	var err error

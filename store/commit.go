@@ -227,7 +227,9 @@ func (o *op) publish(e *Engine, data []byte) {
 	case stream.RecordCreate, stream.RecordAppend:
 		if o.rec.Kind == stream.RecordCreate {
 			l.slot.pub = l
+			e.fresh.add(l)
 		}
+		l.writtenAt = o.rec.Time
 		l.tail.add(data)
 		l.closed = l.closed || o.rec.Close
 		e.flush.tails.Add(int64(len(data)))
@@ -246,6 +248,11 @@ func (o *op) publish(e *Engine, data []byte) {
 	e.release(l.slot)
 	if o.source != nil {
 		o.source.slot.mu.Lock()
+		if o.rec.Kind == stream.RecordCreate {
+			o.source.forks++
+		} else {
+			o.source.forks--
+		}
 		e.flush.mark(o.source)
 		o.source.slot.mu.Unlock()
 	}
@@ -267,6 +274,7 @@ func (e *Engine) end(l *live) {
 	}
 	e.flush.tails.Add(-l.tail.size())
 	l.tail.clear()
+	e.fresh.remove(l)
 	e.table.removeID(l.state.ID)
 	e.deadlines.remove(l)
 }

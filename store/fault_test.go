@@ -464,6 +464,9 @@ func TestBrokenRowIsRescued(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if info, err := e.Inspect("broken"); err != nil || info.Damaged || info.Tail != uint64(len(want["broken"])) {
+				t.Errorf("it shows as %+v, %v", info, err)
+			}
 			lookAll(t, e, want, name)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
@@ -491,6 +494,11 @@ func TestBrokenRow(t *testing.T) {
 				}
 				if _, err := dstest.Apply(e, dstest.CreateText("broken", "again")); !errors.Is(err, stream.Damaged) {
 					t.Errorf("%s: creating over the broken stream: %v", when, err)
+				}
+				info, err := e.Inspect("broken")
+				page, pageErr := e.Page("broken", "", 1)
+				if err != nil || pageErr != nil || !info.Damaged || info.Size() != 0 || len(page.Streams) != 1 || !page.Streams[0].Damaged {
+					t.Errorf("%s: the broken stream shows as %+v, %v, %+v, %v", when, info, err, page, pageErr)
 				}
 			}
 			for range 2 {

@@ -392,4 +392,5 @@ func (e *Engine) settle(f *flushing) {
 	e.flush.tails.Add(-int64(f.end - l.tail.start))
 	l.tail.drop(f.end)
 	l.flushedLSN = f.lsn
+	e.fresh.remove(l)
 }

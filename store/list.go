@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"durablestreams/internal/archive"
 	"durablestreams/stream"
@@ -19,13 +18,14 @@ const listPage = 256
 // A stream that is there during the whole call is given once; one that comes or
 // goes meanwhile may be given or not. Each snapshot was true at some moment of
 // the call. No lock is held while yield runs, and none for longer than a look at
-// one stream or at a part of the table. Streams that are not in memory stay out
+// one stream or at a part of a table. Streams that are not in memory stay out
 // of it. One whose state cannot be read is logged and left out.
 //
-// Each call looks at all paths in memory: it is for backfill and administration,
-// not for every request.
+// Each call looks at all paths that the archive does not have yet, and remembers
+// them: it is for backfill. Administration takes [Engine.Page].
 func (e *Engine) List(prefix string, after stream.Path, yield func(stream.Snapshot) bool) error {
-	fresh := e.unarchived(prefix, after)
+	// What is in the archive by now shows in every later look at it.
+	fresh := e.fresh.after(prefix, after, 0)
 	var page, both []archive.Name
 	for more := true; more; {
 		if err := e.failed(); err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) List(prefix string, after stream.Path, yield func(stream.Snapsh
 		both = mergeNames(both[:0], page, fresh[:n])
 		fresh = fresh[n:]
 		for _, name := range both {
-			snap, err := e.glance(name)
+			info, err := e.look(name)
 			if err != nil {
 				if errors.Is(err, archive.ErrClosed) {
 					return errClosing
@@ -51,7 +51,7 @@ func (e *Engine) List(prefix string, after stream.Path, yield func(stream.Snapsh
 				e.log.Error("stream cannot be listed", "path", name.Path, "err", err)
 				continue
 			}
-			if snap.Meta != nil && !yield(snap) {
+			if info != nil && !info.Gone && !yield(info.Snapshot) {
 				return nil
 			}
 		}
@@ -64,35 +64,6 @@ func listError(err error) error {
 		return errClosing
 	}
 	return &stream.Error{Kind: stream.Damaged, Message: "the streams cannot be listed", Err: err}
-}
-
-// unarchived gives, in order, the paths of the published streams that the archive
-// may not know yet. What is in the archive by now shows in every later look at it.
-func (e *Engine) unarchived(prefix string, after stream.Path) (fresh []stream.Path) {
-	var slots []*slot
-	for i := range e.table.paths {
-		slots = slots[:0]
-		shard := &e.table.paths[i]
-		shard.Lock()
-		for p, s := range shard.m {
-			if p > after && strings.HasPrefix(string(p), prefix) {
-				slots = append(slots, s)
-			}
-		}
-		shard.Unlock()
-		for _, s := range slots {
-			if !s.loaded.Load() {
-				continue // on its way out of the archive
-			}
-			s.mu.Lock()
-			if s.pub != nil && s.pub.flushedLSN == 0 {
-				fresh = append(fresh, s.path)
-			}
-			s.mu.Unlock()
-		}
-	}
-	slices.Sort(fresh)
-	return fresh
 }
 
 // mergeNames merges names and paths, both in order. Where both have a path, the
@@ -111,39 +82,4 @@ func mergeNames(dst, names []archive.Name, fresh []stream.Path) []archive.Name {
 		fresh = fresh[1:]
 	}
 	return dst
-}
-
-// glance gives the published state of a stream without loading it; the zero
-// snapshot if there is none that may be read.
-func (e *Engine) glance(n archive.Name) (stream.Snapshot, error) {
-	for s := e.table.peek(n.Path); s != nil && s.loaded.Load(); s = e.table.peek(n.Path) {
-		if snap, ok := s.glance(); ok {
-			return snap, nil
-		}
-	}
-	if n.ID == 0 {
-		id, found, err := e.archive.Lookup(n.Path)
-		if err != nil || !found {
-			return stream.Snapshot{}, err
-		}
-		n.ID = id
-	}
-	row, err := e.archive.LoadState(n.ID)
-	if err != nil || row == nil || row.State.Path != n.Path || stream.Access(row.State, now()) != nil {
-		return stream.Snapshot{}, err
-	}
-	return stream.Snapshot{Meta: row.State.Meta, Tail: row.State.Tail, Closed: row.State.Closed}, nil
-}
-
-// glance is the same for a slot; ok is false if the slot has left the table.
-func (s *slot) glance() (snap stream.Snapshot, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead {
-		return snap, false
-	}
-	if s.pub != nil && !s.pub.damaged && s.pub.readable(now()) == nil {
-		snap = s.pub.snapshot()
-	}
-	return snap, true
 }

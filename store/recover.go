@@ -210,6 +210,7 @@ func (e *Engine) forget(l *live) {
 	defer e.release(s)
 	e.flush.dirty = slices.DeleteFunc(e.flush.dirty, func(d *live) bool { return d == l })
 	e.flush.tails.Add(-l.tail.size())
+	e.fresh.remove(l)
 	e.table.removeID(l.state.ID)
 	e.deadlines.remove(l)
 	s.loaded.Store(false)
@@ -236,6 +237,7 @@ func (r *recovery) create(lsn uint64, rec *stream.Record) {
 			l.tail.start = rec.Meta.Base()
 			l.fold(rec, lsn)
 			r.e.table.addID(l)
+			r.e.fresh.add(l)
 			return l
 		})
 		r.settle(l, rec.Data)

@@ -108,6 +108,7 @@ type Engine struct {
 	archive *archive.Archive
 
 	table table
+	fresh freshTable
 	forks sync.Mutex // held by whoever holds more than one slot
 
 	open    openBatch
@@ -152,6 +153,7 @@ func Open(fs vfs.FS, dir string, o *Options) (*Engine, error) {
 	e := &Engine{opts: o.withDefaults(), fs: fs, dir: dir, stopped: make(chan struct{})}
 	e.log = e.opts.Logger
 	e.table.init()
+	e.fresh.init()
 	e.flush.init()
 	e.deadlines.init()
 	e.wakes.init()

@@ -31,14 +31,16 @@ type live struct {
 	lsn   uint64       // last record folded into state
 
 	// Published.
-	tail     tail
-	closed   bool
-	deleted  bool // soft
-	damaged  bool // nothing is known of it; it is on its way out
-	gone     bool // the stream is over; nothing of it may be read any more
-	dropped  bool // gone from the archive too
-	watchers []*watcher
-	wakes    bool // queued to be woken; guarded by the wake queue
+	tail      tail
+	closed    bool
+	deleted   bool // soft
+	forks     uint32
+	damaged   bool // nothing is known of it; it is on its way out
+	gone      bool // the stream is over; nothing of it may be read any more
+	dropped   bool // gone from the archive too
+	watchers  []*watcher
+	writtenAt int64 // Unix nanoseconds
+	wakes     bool  // queued to be woken; guarded by the wake queue
 
 	// Archived.
 	dirty        bool   // in the flusher's list
@@ -153,6 +155,8 @@ func (e *Engine) acquire(p stream.Path) (*slot, error) {
 	return s, nil
 }
 
+var errLooseName = errors.New("the archive has a name without a stream")
+
 func unreadable(err error) error {
 	return &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
 }
@@ -202,7 +206,7 @@ func (e *Engine) loadRow(p stream.Path) (*archive.Row, error) {
 	}
 	row, err := e.archive.Load(id)
 	if err == nil && (row == nil || row.State.Path != p) {
-		err = errors.New("the archive has a name without a stream")
+		err = errLooseName
 	}
 	return row, err
 }
@@ -210,6 +214,7 @@ func (e *Engine) loadRow(p stream.Path) (*archive.Row, error) {
 // putAgain has all rows of a stream written again, with its slot held.
 func (e *Engine) putAgain(l *live) {
 	l.flushedLSN, l.producersLSN = 0, l.lsn
+	e.fresh.add(l)
 	e.flush.mark(l)
 }
 
@@ -225,7 +230,9 @@ func (e *Engine) adopt(s *slot, row *archive.Row) *live {
 }
 
 // publishState sets the published face to the decided one, which is durable.
-func (l *live) publishState() { l.closed, l.deleted = l.state.Closed, l.state.Deleted }
+func (l *live) publishState() {
+	l.closed, l.deleted, l.forks, l.writtenAt = l.state.Closed, l.state.Deleted, l.state.Forks, l.state.WrittenAt
+}
 
 // snapshot is the published face.
 func (l *live) snapshot() stream.Snapshot {
