@@ -12,6 +12,7 @@ COUNT   ?= 1
 BENCH   ?= .
 LIMIT   ?= 14m
 MUTANT  ?=
+SOAK    ?= 30m
 
 # The race detector needs a C compiler. Without one the tests run without it.
 RACE := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
@@ -77,6 +78,10 @@ stress: ## random histories with new seeds, for a long time; DS_ROUNDS sets how 
 .PHONY: crash
 crash: ## the binary under kill -9, many more rounds than in the normal run
 	DS_CRASH_ROUNDS=$${DS_CRASH_ROUNDS:-300} $(GO) test -count 1 -timeout 120m -run 'Crash|Kill' -v ./...
+
+.PHONY: soak
+soak: ## everything at once on one server, with kills and stops, for SOAK (30m); ledgers, memory, files, goroutines
+	DS_SOAK=$(SOAK) DS_SOAK_PAUSE=$${DS_SOAK_PAUSE:-40ms} $(GO) test -count 1 -timeout 24h -run Soak -v ./internal/dstest/process
 
 .PHONY: mutants
 mutants: ## the tests of the tests: each change that breaks a promise has to be caught; MUTANT= selects by name

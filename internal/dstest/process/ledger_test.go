@@ -162,8 +162,10 @@ func (r *reader) run(c *process.Client) error {
 	if r.offset == "" {
 		r.offset = "-1"
 	}
-	if r.tip = ""; r.sse {
-		return r.stream(c)
+	for r.sse {
+		if gone, err := r.stream(c); gone || err != nil {
+			return err
+		}
 	}
 	for {
 		a := c.Do(http.MethodGet, r.path+"?live=long-poll&offset="+r.offset, "")
@@ -182,16 +184,17 @@ func (r *reader) run(c *process.Client) error {
 	}
 }
 
-// stream follows a text stream by SSE.
-func (r *reader) stream(c *process.Client) error {
+// stream follows a text stream by SSE, to the end of the answer.
+func (r *reader) stream(c *process.Client) (gone bool, err error) {
 	res, err := c.HTTP.Get(c.Streams + "/" + r.path + "?live=sse&offset=" + r.offset)
 	if err != nil {
-		return nil
+		return true, nil
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("SSE of %s at %s: status %d", r.path, r.offset, res.StatusCode)
+		return false, fmt.Errorf("SSE of %s at %s: status %d", r.path, r.offset, res.StatusCode)
 	}
+	r.tip = "" // it comes again
 	var event string
 	var data []string
 	lines := bufio.NewScanner(res.Body)
@@ -204,12 +207,12 @@ func (r *reader) stream(c *process.Client) error {
 			data = append(data, line[len("data:"):])
 		case line == "":
 			if err := r.event(event, strings.Join(data, "\n")); err != nil {
-				return err
+				return false, err
 			}
 			event, data = "", nil
 		}
 	}
-	return nil
+	return false, nil
 }
 
 func (r *reader) event(kind, data string) error {

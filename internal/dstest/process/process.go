@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,9 @@ func Build(t testing.TB) (binary string) {
 	built.Lock()
 	defer built.Unlock()
 	if built.dir == "" {
+		if err := lookAtSources(); err != nil {
+			t.Fatal(err)
+		}
 		dir, err := os.MkdirTemp("", "ds-process-")
 		if err != nil {
 			t.Fatal(err)
@@ -46,6 +50,26 @@ func Build(t testing.TB) (binary string) {
 		built.dir = dir
 	}
 	return filepath.Join(built.dir, "ds")
+}
+
+// lookAtSources has "go test" know what the binary is made of: it takes a result from
+// its cache unless a folder that the test has read is another one by now.
+func lookAtSources() error {
+	root := "."
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		} else if abs, _ := filepath.Abs(root); abs == filepath.Dir(abs) {
+			return err
+		}
+		root = filepath.Join("..", root)
+	}
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if name := d.Name(); err == nil && d.IsDir() && path != root && (name[0] == '.' || name == "docs" || name == "testdata" || name == "npm") {
+			return filepath.SkipDir
+		}
+		return err
+	})
 }
 
 // Main runs the tests and removes what Build has made.
@@ -61,11 +85,12 @@ func Main(m *testing.M) (exitCode int) {
 // Command describes how to run ds serve.
 type Command struct {
 	Binary string
-	Args   []string // after "serve --listen <address>"
-	Prefix []string // a program that runs the rest of its command line in its own process
-	Env    []string // added to the environment
-	Dir    string   // working directory
-	Listen string   // default 127.0.0.1:0
+	Args   []string  // after "serve --listen <address>"
+	Prefix []string  // a program that runs the rest of its command line in its own process
+	Env    []string  // added to the environment
+	Dir    string    // working directory
+	Listen string    // default 127.0.0.1:0
+	Log    io.Writer // gets all that the process logs; nil: nobody
 }
 
 // Server is a ds process. Its methods are for one goroutine.
@@ -99,6 +124,9 @@ func Launch(c Command) (s *Server, stdout io.ReadCloser, err error) {
 	s.cmd.Env = append(os.Environ(), c.Env...)
 	s.cmd.Dir = c.Dir
 	s.cmd.Stderr = s.Stderr
+	if c.Log != nil {
+		s.cmd.Stderr = io.MultiWriter(s.Stderr, c.Log)
+	}
 	stdout, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err

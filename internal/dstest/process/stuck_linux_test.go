@@ -3,11 +3,9 @@ package process_test
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -72,12 +70,12 @@ func sockets(t *testing.T, pid int) (n int) {
 
 // stuckReader opens a live read with a small buffer and never reads.
 func stuckReader(t *testing.T, s *process.Server) {
-	conn := dial(t, s, "")
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	t.Helper()
+	conn, err := smallWindow(strings.TrimPrefix(s.Streams, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "GET %s/a?offset=-1&live=sse HTTP/1.1\r\nHost: x\r\n\r\n", streamsRoot)
 }
 
@@ -113,17 +111,4 @@ func follow(t *testing.T, c *process.Client) <-chan struct{} {
 }
 
 // residentMiB is the memory that a process has now.
-func residentMiB(t *testing.T, pid int) int {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kib int
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			_, _ = fmt.Sscan(rest, &kib)
-		}
-	}
-	return kib >> 10
-}
+func residentMiB(t *testing.T, pid int) int { return statusOf(t, pid, "VmRSS:") >> 10 }
