@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -40,6 +41,8 @@ type Server struct {
 	subs    *subscriptions // nil: none
 	core    *protocol.Core
 	handler http.Handler
+	admin   *adminServer
+	opened  atomic.Bool
 
 	requests gate
 
@@ -66,25 +69,39 @@ const memoryDir = "data"
 // Options.InMemory dir is ignored. opts may be nil. Somebody has to call
 // [Server.Shutdown], or [Server.Serve] with a context that ends.
 func Open(dir string, opts *Options) (*Server, error) {
-	switch {
-	case opts != nil && opts.InMemory:
+	if opts != nil && opts.InMemory {
 		return open(vfs.NewMem(), memoryDir, opts)
-	case dir == "":
-		return nil, errors.New("no data directory given")
 	}
 	return open(vfs.Default, dir, opts)
 }
 
 func open(fs vfs.FS, dir string, opts *Options) (*Server, error) {
-	if err := opts.Validate(); err != nil {
+	s := newServer(opts)
+	s.admin.start()
+	err := s.openDir(fs, dir, opts)
+	if err != nil {
+		s.admin.end()
 		return nil, err
 	}
-	s := newServer(opts)
+	return s, nil
+}
+
+func (s *Server) openDir(fs vfs.FS, dir string, opts *Options) error {
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	if dir == "" {
+		return errors.New("no data directory given")
+	}
 	e, err := s.openAll(fs, dir)
 	if err != nil {
-		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
+		return fmt.Errorf("open data directory %s: %w", dir, err)
 	}
-	return s, s.mount(e)
+	if err := s.mount(e); err != nil {
+		return err
+	}
+	s.opened.Store(true)
+	return nil
 }
 
 // openAll opens what is in a data directory: the engine, and the subscriptions, which
@@ -109,6 +126,7 @@ func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
 func newServer(opts *Options) *Server {
 	s := &Server{opts: opts.withDefaults(), failed: make(chan struct{})}
 	s.requests.init()
+	s.admin = newAdmin(s)
 	return s
 }
 

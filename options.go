@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"durablestreams/httpapi"
@@ -131,6 +132,11 @@ type Options struct {
 
 	// Logger gets what an operator should know. Default: nothing is logged.
 	Logger *slog.Logger
+
+	// AdminListener is where Open serves [Server.Admin] from its start until
+	// Shutdown has ended, so that operators see a recovery and a stop too. Whoever
+	// reaches it may see and do everything. It is closed in any case. Default: none.
+	AdminListener net.Listener
 }
 
 // Defaults for the in-memory mode: its journal is memory, and zero-filled.

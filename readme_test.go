@@ -33,7 +33,7 @@ func TestReadme(t *testing.T) {
 func startAsDocumented(t *testing.T, command []string) (host string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "DS_LISTEN=127.0.0.1:0", "DS_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+	cmd.Env = append(os.Environ(), "DS_LISTEN=127.0.0.1:0", "DS_ADMIN_LISTEN=127.0.0.1:0", "DS_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -69,8 +69,10 @@ func pasteGuide(t *testing.T, name string) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "ds"), "./cmd/ds").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	ln := listen(t)
-	host := ln.Addr().String()
+	ln, admin := listen(t), listen(t)
 	ln.Close()
-	docs.Paste(t, dir, docs.Read(t, name), strings.NewReplacer("127.0.0.1:8642", host))
+	admin.Close()
+	host, operators := ln.Addr().String(), admin.Addr().String()
+	docs.Paste(t, dir, docs.Read(t, name), strings.NewReplacer("--listen 127.0.0.1:8642", "--admin-listen "+operators+" --listen "+host,
+		"127.0.0.1:8642", host, "127.0.0.1:8643", operators, "--listen 127.0.0.1:0", "--admin-listen off --listen 127.0.0.1:0"))
 }

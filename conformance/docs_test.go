@@ -18,6 +18,7 @@ import (
 // TestSubscriptionsGuide does what docs/subscriptions.md says: its commands, its
 // receivers and its worker, on ports that are free.
 func TestSubscriptionsGuide(t *testing.T) {
+	t.Setenv("DS_ADMIN_LISTEN", "off")
 	dir := t.TempDir()
 	if err := os.Symlink(buildServer(t, false), filepath.Join(dir, "ds")); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ build() {
 
 # serve NAME: starts a server and waits for the line that says where its streams are.
 serve() {
-  "$work/ds-$1" serve --listen 127.0.0.1:0 --data-dir "$work/data-$1" >"$work/out-$1" 2>"$work/log-$1" &
+  DS_ADMIN_LISTEN=off "$work/ds-$1" serve --listen 127.0.0.1:0 --data-dir "$work/data-$1" >"$work/out-$1" 2>"$work/log-$1" &
   pids+=($!)
   for _ in $(seq 100); do
     url=$(sed -n 's/^streams *\(.*\)\/<path>$/\1/p' "$work/out-$1")

@@ -35,8 +35,9 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script. Beyond the usual commands a script has
 //
 //	serve NAME [VARIABLE=VALUE...] [FLAG...]  start ds serve; $URL is that of its
-//	                                          streams, $ADDR its address, stdout
-//	                                          what it says
+//	                                          streams, $ADDR its address, $ADMIN
+//	                                          the URL for operators, stdout what
+//	                                          it says
 //	finish NAME                               SIGTERM; it must end with code 0;
 //	                                          stderr is its log
 //	crash NAME                                kill -9
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"serve": serve, "finish": finish, "crash": crash, "http": request, "code": code, "damage": damage,
 		},
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("DS_ADMIN_LISTEN", "127.0.0.1:0")
 			e.Values[serversKey{}] = map[string]*process.Server{}
 			return nil
 		},
@@ -82,6 +84,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprint(ts.Stdout(), said)
 	servers(ts)[name] = s
 	ts.Setenv("URL", s.Streams)
+	ts.Setenv("ADMIN", s.Admin)
 	u, err := url.Parse(s.Streams)
 	ts.Check(err)
 	ts.Setenv("ADDR", u.Host)

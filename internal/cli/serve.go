@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -31,6 +30,7 @@ var groups = []kong.Group{
 // serveCommand is "ds serve". Sizes and times are those of durablestreams.Options.
 type serveCommand struct {
 	Listen      string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on. Port 0 picks a free one."`
+	AdminListen string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
 	BasePath    string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
 	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
 	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
@@ -105,10 +105,15 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 	if err := opts.Validate(); err != nil {
 		return usageError{err}
 	}
-	ln, err := listen(ctx, c.Listen)
+	ln, err := listen(ctx, "--listen", c.Listen)
 	if err != nil {
 		return err
 	}
+	admin, missing, err := c.listenAdmin(ctx)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	opts.AdminListener = admin
 	s, err := durablestreams.Open(c.DataDir, opts)
 	if err != nil {
 		return errors.Join(openError(c.DataDir, err), ln.Close())
@@ -116,7 +121,10 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 	if c.FastPath {
 		makeRoomForLoops(c.EventLoops)
 	}
-	c.announce(env, s, ln.Addr())
+	c.announce(env, s, ln.Addr(), admin)
+	if missing != nil {
+		log.Warn("no admin address: no health, metrics and profiles", "err", missing)
+	}
 	if !loopback(ln.Addr()) {
 		log.Warn("this address is reachable from other machines and there is no access control: "+
 			"whoever reaches it may read, write and delete every stream", "listen", ln.Addr().String())
@@ -160,12 +168,15 @@ func (c *serveCommand) logger(env *Env) *slog.Logger {
 }
 
 // announce tells a user where the streams are and how safe they are.
-func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Addr) {
+func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Addr, admin net.Listener) {
 	base := strings.TrimSuffix(c.PublicURL, "/")
 	if base == "" {
 		base = "http://" + reachable(addr)
 	}
 	fmt.Fprintf(env.Stdout, "streams     %s%s<path>\n", base, s.Root())
+	if admin != nil {
+		fmt.Fprintf(env.Stdout, "admin       http://%s\n", reachable(admin.Addr()))
+	}
 	if c.InMemory {
 		fmt.Fprintf(env.Stdout, "durability  in memory: nothing survives a stop\n")
 		return
@@ -190,22 +201,4 @@ func reachable(addr net.Addr) string {
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
-}
-
-// listen opens the port; its errors are one line each.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, usageError{fmt.Errorf("--listen: %q is not an address: want host:port, such as 127.0.0.1:8642", address)}
-	}
-	var config net.ListenConfig
-	ln, err := config.Listen(ctx, "tcp", address)
-	switch {
-	case err == nil:
-		return ln, nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is in use by another process; choose another address with --listen", address)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("no permission to listen on %s; choose a port from 1024 on with --listen", address)
-	}
-	return nil, fmt.Errorf("listen on %s: %w", address, err)
 }

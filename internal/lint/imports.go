@@ -78,6 +78,8 @@ var layers = map[string]layer{
 	"internal/inspect": {
 		inside: []string{"stream", "store", "subscription", "internal/journal", "internal/archive"}, outside: []string{pebble},
 		why: "it reads what lies on disk; a running server is not needed for that"},
+	"internal/admin": {
+		why: "what operators see is handed to it as functions and handlers; it knows nothing of streams"},
 	"internal/web": {
 		why: "pages are files and a handler"},
 	"internal/bench": {
@@ -85,7 +87,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/web"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/web"},
 		outside: []string{disk},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {

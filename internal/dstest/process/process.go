@@ -98,6 +98,10 @@ type Server struct {
 	// Streams is the URL of all streams, without a slash at the end.
 	Streams string
 
+	// Admin is the URL of the admin address, without a slash at the end; "" if there
+	// is none.
+	Admin string
+
 	// Stderr is the end of what the process has logged.
 	Stderr *Tail
 
@@ -107,6 +111,8 @@ type Server struct {
 }
 
 var streamsURL = regexp.MustCompile(`(?m)^streams +(http\S+)/<path>$`)
+
+var adminURL = regexp.MustCompile(`(?m)^admin +(http\S+)$`)
 
 // startTime is how long a server may take to answer.
 const startTime = 30 * time.Second
@@ -121,7 +127,7 @@ func Launch(c Command) (s *Server, stdout io.ReadCloser, err error) {
 	}
 	line = append(append(line, c.Binary, "serve", "--listen", listen), c.Args...)
 	s = &Server{cmd: exec.Command(line[0], line[1:]...), Stderr: &Tail{}, ended: make(chan struct{})}
-	s.cmd.Env = append(os.Environ(), c.Env...)
+	s.cmd.Env = append(append(os.Environ(), "DS_ADMIN_LISTEN=127.0.0.1:0"), c.Env...)
 	s.cmd.Dir = c.Dir
 	s.cmd.Stderr = s.Stderr
 	if c.Log != nil {
@@ -188,6 +194,9 @@ func (s *Server) Await(stdout io.ReadCloser) (said string, err error) {
 		return said, fmt.Errorf("ds does not say where its streams are: %q", said)
 	}
 	s.Streams = m[1]
+	if m := adminURL.FindStringSubmatch(said); m != nil {
+		s.Admin = m[1]
+	}
 	return said, nil
 }
 

@@ -47,7 +47,7 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(process.Build(t), "serve", "--in-memory", "--listen", "127.0.0.1:0", "--max-connections", "1")
+	cmd := exec.Command(process.Build(t), "serve", "--in-memory", "--listen", "127.0.0.1:0", "--admin-listen", "off", "--max-connections", "1")
 	cmd.Stderr = w
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,0 +1,96 @@
+package durablestreams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"durablestreams/internal/admin"
+)
+
+// Admin serves operators: health, metrics and profiles. It is no part of
+// [Server.Handler], and whoever may call it may see and do everything. It tells pages
+// that a browser has open from an operator by the Host of a request, so it must see
+// that as it was sent. [Options.AdminListener] serves it as well.
+func (s *Server) Admin() http.Handler { return s.admin.handler }
+
+// adminServer serves operators as long as there is something to see.
+type adminServer struct {
+	handler *admin.Handler
+	http    *http.Server
+	ln      net.Listener // nil: none
+	log     *slog.Logger
+}
+
+const (
+	maxAdminConnections = 128         // beyond it new ones are closed: this is not for crowds
+	adminEndTime        = time.Second // for requests at the very end
+)
+
+func newAdmin(s *Server) *adminServer {
+	h := admin.New(&admin.Options{Alive: s.Err, Ready: s.ready})
+	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ConnState: bounded(maxAdminConnections), ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug)}
+	return &adminServer{handler: h, http: hs, ln: s.opts.AdminListener, log: s.opts.Logger}
+}
+
+// bounded closes connections that are too many as they come.
+func bounded(limit int64) func(net.Conn, http.ConnState) {
+	var open atomic.Int64
+	return func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if open.Add(1) > limit {
+				_ = c.Close()
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
+}
+
+func (a *adminServer) start() {
+	if a.ln == nil {
+		return
+	}
+	go func() {
+		if err := a.http.Serve(a.ln); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("the admin address is not served any more", "err", err)
+		}
+	}()
+}
+
+// end gives requests a moment. The listener is closed here too, as Serve may not have
+// begun with it.
+func (a *adminServer) end() {
+	if a.ln == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminEndTime)
+	defer cancel()
+	if a.http.Shutdown(ctx) != nil {
+		_ = a.http.Close()
+	}
+	_ = a.ln.Close()
+}
+
+// ready says why clients should not come now; nil if they should.
+func (s *Server) ready() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if !s.opened.Load() {
+		return errors.New("starting: the data directory is being opened")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return fmt.Errorf("stopping: %w", ErrShutdown)
+	}
+	return nil
+}
