@@ -9,7 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -85,10 +89,28 @@ type printer struct {
 
 func (p *printer) print(i item) error {
 	if !p.json {
-		_, err := fmt.Fprintln(p.w, i.text())
+		_, err := fmt.Fprintln(p.w, printable(i.text()))
 		return err
 	}
 	return json.NewEncoder(p.w).Encode(i)
+}
+
+// printable escapes what a terminal would not show, or would obey: a content type may
+// hold such characters.
+func printable(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && s[i] >= utf8.RuneSelf && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
 }
 
 type segmentItem struct {

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,27 @@ func TestDirShowsEverythingButData(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "UNREADABLE") || strings.Contains(text.String(), "malformed") {
 		t.Errorf("something cannot be read:\n%s", text.String())
+	}
+}
+
+// A content type may hold what a terminal would obey.
+func TestDirShowsNothingToObey(t *testing.T) {
+	fs := vfs.NewMem()
+	e, err := store.Open(fs, "data", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := make(waiter, 1)
+	e.Apply(&stream.Create{Path: "a", ContentType: "text/plain; é=\"\u009b31m\u202e\x9b\x1b\nstream 2\ufffd\""}, w)
+	if err := errors.Join(<-w, e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := inspect.Dir(&text, fs, "data", inspect.Options{Parts: []inspect.Part{inspect.Streams}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "é=\"\\u009b31m\\u202e\\x9b\\x1b\\nstream 2\ufffd\""; !strings.Contains(text.String(), want) || strings.Count(text.String(), "\n") != 1 {
+		t.Errorf("%q, want %s in it", text.String(), want)
 	}
 }
 
