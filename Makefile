@@ -107,6 +107,15 @@ lint: ## gofmt, vet (this system and macOS), staticcheck, the repository's own r
 settings: ## write docs/settings.md and deploy/ds.toml anew from the flags of ds serve
 	$(GO) test ./internal/cli -count 1 -run TestSettingsAreDocumented -rewrite
 
+# A finding fails, and so does a database that cannot be reached, unless VULN_OFFLINE=ok.
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities of what the server uses; asks the Go project's database online, or VULNDB=file:///…
+	@set +e; said=$$($(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1); rc=$$?; \
+	echo "$$said"; \
+	if test $$rc != 0 && grep -qE 'fetching vulnerabilities|dial tcp|i/o timeout|no such host|module lookup disabled|reading https?://' <<<"$$said"; then \
+	  echo "vulncheck: the database cannot be reached: NOTHING WAS CHECKED"; test "$(VULN_OFFLINE)" = ok; rc=$$?; \
+	fi; exit $$rc
+
 .PHONY: fmt
 fmt: ## format all Go files
 	gofmt -w .
