@@ -390,6 +390,39 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
+// Damage of the last acknowledged record is told from a torn end once the record is
+// some seconds old.
+func TestDamagedEndOfJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := dstest.NewDisk()
+		e, err := store.Open(disk, dstest.Dir, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dstest.MustApply(t, e, dstest.CreateText("a", "kept"))
+		dstest.MustApply(t, e, dstest.Text("a", " and acknowledged"))
+		time.Sleep(3 * time.Second)
+		left := disk.Crash(nil, dstest.Loss{})
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		path, end := tailSegment(t, left)
+		left.Edit(path, func(b []byte) []byte { b[end-12] ^= 1; return b })
+		if _, err := store.Open(left, dstest.Dir, small()); !errors.Is(err, store.ErrDamaged) {
+			t.Fatalf("open: %v", err)
+		}
+		if r, err := store.Check(left, dstest.Dir); err != nil || r.OK() {
+			t.Errorf("check: %+v, %v", r, err)
+		}
+		if done, err := store.Repair(left, dstest.Dir); err != nil || len(done.Cuts) != 1 {
+			t.Fatalf("repair: %+v, %v", done, err)
+		}
+		if got := look(dstest.OpenEngine(t, left, small()), "a"); got != "kept" {
+			t.Errorf("reads %q", got)
+		}
+	})
+}
+
 // zeroRow overwrites the state row of a stream.
 func zeroRow(t *testing.T, disk *dstest.Disk, id stream.ID) {
 	t.Helper()

@@ -115,6 +115,9 @@ func (e *Engine) runSpace() {
 			continue
 		}
 		e.checkSpace()
+		if err := e.journal.Note(); err != nil && e.failed() == nil {
+			e.fail(err)
+		}
 		if e.space.full() {
 			e.flush.kick() // deletions give space only once the archive has them
 		}

@@ -261,6 +261,7 @@ func (e *Engine) Close() error {
 		case e.failed() != nil:
 		case tight:
 			e.log.Warn("the disk is full: what is not in the archive yet stays in the journal")
+			err = e.journal.Note()
 		default:
 			err = e.flushAll()
 		}

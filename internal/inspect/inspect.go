@@ -180,8 +180,17 @@ func (i damageItem) text() string {
 	return fmt.Sprintf("  DAMAGE in segment %d at offset %d: %s", i.Segment, i.Offset, i.Reason)
 }
 
+type noteItem struct {
+	Type string `json:"type"` // "noted"
+	LSN  uint64 `json:"lsn"`
+}
+
+func (i noteItem) text() string {
+	return fmt.Sprintf("noted as durable up to record %d", i.LSN)
+}
+
 func (p *printer) journal(fs vfs.FS, dir string) error {
-	_, err := journal.Scan(fs, dir, &journal.Visitor{
+	sum, err := journal.Scan(fs, dir, &journal.Visitor{
 		Segment: func(s journal.SegmentInfo) error {
 			i := segmentItem{Type: "segment", Name: s.Name, Size: s.Size, FirstLSN: s.FirstLSN}
 			if s.Err != nil {
@@ -194,7 +203,10 @@ func (p *printer) journal(fs vfs.FS, dir string) error {
 			return p.print(damageItem{Type: "damage", Segment: c.Segment, Offset: c.Offset, Reason: c.Reason})
 		},
 	})
-	return err
+	if err != nil || sum.NotedLSN == 0 {
+		return err
+	}
+	return p.print(noteItem{Type: "noted", LSN: sum.NotedLSN})
 }
 
 func describe(r journal.Record) recordItem {

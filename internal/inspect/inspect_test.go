@@ -132,3 +132,21 @@ func TestDirRefusesWhatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+func TestDirShowsTheNote(t *testing.T) {
+	fs := filled(t)
+	e, err := store.Open(fs, "data", nil) // it notes what is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := inspect.Dir(&text, fs, "data", inspect.Options{Parts: []inspect.Part{inspect.Journal}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nnoted as durable up to record 6\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("output lacks %q:\n%s", want, text.String())
+	}
+}

@@ -133,6 +133,8 @@ func (h *history) live(t *testing.T, j *journal.Journal) {
 			err = j.Prepare(int64(h.rng.IntN(6000)))
 		case 1:
 			err = h.release(j)
+		case 2, 3:
+			err = j.Note()
 		default:
 			err = h.append(t, j)
 		}
@@ -162,6 +164,9 @@ func (h *history) mustRefuse(t *testing.T, j *journal.Journal) {
 	}
 	if err := j.Release(0); !errors.Is(err, journal.ErrFailed) {
 		t.Fatalf("release after failure: %v", err)
+	}
+	if err := j.Note(); !errors.Is(err, journal.ErrFailed) {
+		t.Fatalf("note after failure: %v", err)
 	}
 	if j.Room() != 0 {
 		t.Fatalf("room after failure: %d", j.Room())

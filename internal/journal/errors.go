@@ -26,6 +26,7 @@ type CorruptionError struct {
 	Reason  string // what is wrong
 
 	ends bool // nothing is broken, but the journal ends too early
+	head bool // so says the head file
 }
 
 // Error names the place and the reason.
@@ -40,13 +41,16 @@ func (e *CorruptionError) Error() string {
 // VersionError says that a segment was written in a format that this program
 // does not know.
 type VersionError struct {
-	Segment   uint64 // number of the segment, from its file name
+	Segment   uint64 // number of the segment, from its file name; 0: the head file
 	Found     uint32 // the version in the file
 	Supported uint32 // the version this program reads and writes
 }
 
 // Error names both versions.
 func (e *VersionError) Error() string {
+	if e.Segment == 0 {
+		return fmt.Sprintf("journal: the file %s has format version %d, this program knows version %d", headName, e.Found, e.Supported)
+	}
 	return fmt.Sprintf("journal: segment %s has format version %d, this program knows version %d",
 		segmentName(e.Segment), e.Found, e.Supported)
 }

@@ -1,6 +1,10 @@
 package journal
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+)
 
 // DecodeHeader decodes and encodes a segment header.
 func DecodeHeader(b []byte, number uint64) ([]byte, error) {
@@ -42,4 +46,24 @@ func ReadFrames(file []byte, salt uint64) (raw [][]byte, later bool) {
 		panic(err)
 	}
 	return raw, later
+}
+
+// DecodeNote decodes a note of the head file and encodes it again; nil if it is none.
+func DecodeNote(b []byte) []byte {
+	n, ok, err := decodeNote(b)
+	if !ok || err != nil {
+		return nil
+	}
+	return n.encode()
+}
+
+// SampleNote is a note.
+func SampleNote() []byte { return headNote{count: 3, segment: 4, lsn: 5}.encode() }
+
+// NoteOfVersion is a note as a later program may write it.
+func NoteOfVersion(v uint32) []byte {
+	b := SampleNote()
+	binary.LittleEndian.PutUint32(b[8:], v)
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crcTable))
+	return b
 }

@@ -325,3 +325,32 @@ func TestSegmentsShrinkWithTheDisk(t *testing.T) {
 		closeSound(t, j, mem, 0)
 	}
 }
+
+// While the last recovered frame waits for a file to be repeated in, nobody knows
+// that it is durable, so it is not noted.
+func TestNoNoteOfACarriedFrame(t *testing.T) {
+	mem := newMem(t)
+	disk := &diskFull{}
+	fs := errorfs.Wrap(mem, disk)
+	o := &journal.Options{SegmentSize: 4096, MaxFree: -1}
+	j, _ := mustOpen(t, fs, o, 0)
+	fill(t, j, 1, 3)
+	closeSound(t, j, fs, 0)
+	disk.full = true
+	j, _ = mustOpen(t, fs, o, 0)
+	if err := j.Note(); err != nil {
+		t.Fatal(err)
+	}
+	closeSound(t, j, fs, 0)
+	f := &files{t: t, fs: mem}
+	_, err := journal.Scan(mem, dir, &journal.Visitor{
+		Segment: func(s journal.SegmentInfo) error { f.segs = append(f.segs, s); return nil },
+		Frame:   func(fr journal.FrameInfo) error { f.frames = append(f.frames, fr); return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.flip(2, 60) // as if its sync had failed
+	_, got := mustOpen(t, mem, o, 0)
+	wantRecords(t, got, numbered(1, 2))
+}

@@ -68,6 +68,9 @@ func decodeHeader(b []byte, number uint64) (header, error) {
 		return damaged("segment header has no magic number")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		if flippedVersion(b) {
+			return damaged("segment header has a damaged version")
+		}
 		return header{}, &VersionError{Segment: number, Found: v, Supported: formatVersion}
 	}
 	if binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], crcTable) {
@@ -86,6 +89,14 @@ func decodeHeader(b []byte, number uint64) (header, error) {
 		return damaged("segment header starts at frame %d, record %d", h.firstSeq, h.firstLSN)
 	}
 	return h, nil
+}
+
+// flippedVersion reports whether a header is sound but for its version. What a later
+// version looks like is not known here, so nothing else tells the two apart.
+func flippedVersion(b []byte) bool {
+	own := append([]byte(nil), b[:headerSize]...)
+	binary.LittleEndian.PutUint32(own[8:], formatVersion)
+	return binary.LittleEndian.Uint32(own[60:]) == crc32.Checksum(own[:60], crcTable)
 }
 
 // newSalt draws the salt of a new segment.

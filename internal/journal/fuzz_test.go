@@ -95,3 +95,13 @@ func samePadding(good, bad []byte, ends []int) bool {
 	}
 	return true
 }
+
+func FuzzNote(f *testing.F) {
+	f.Add(journal.SampleNote())
+	f.Add([]byte("ds.head\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if again := journal.DecodeNote(b); again != nil && (!bytes.Equal(again[:12], b[:12]) || !bytes.Equal(again[16:40], b[16:40])) {
+			t.Fatalf("%x became %x", b, again)
+		}
+	})
+}

@@ -12,8 +12,8 @@
 //     holds after a failed sync is unknown and a second try proves nothing.
 //   - Recovery writes only into files that were given up by a durable rename;
 //     a segment that may hold acknowledged records is never written again.
-//   - Damage is a [CorruptionError] with its place. Only the unacknowledged end
-//     of the last segment is ever cut silently.
+//   - Damage is a [CorruptionError] with its place. Only the end of the last segment
+//     is ever cut silently, behind the records that [Journal.Note] has noted.
 //
 // The files, the checksums and the reasoning about every crash point are
 // written down in docs/format/journal.md.
@@ -21,10 +21,10 @@
 // # Who may call what, and when
 //
 // [Journal.Append] belongs to one goroutine, the committer. [Journal.Prepare],
-// [Journal.Release], [Journal.Room], [Journal.LastLSN] and [Journal.Stats] may
+// [Journal.Note], [Journal.Release], [Journal.Room], [Journal.LastLSN] and [Journal.Stats] may
 // be called at any time from any goroutine. [Journal.Close] must not overlap
-// Append, Prepare or Release. The package starts no goroutine and holds its
-// lock only over memory, never over I/O.
+// Append, Prepare, Note or Release. The package starts no goroutine and holds its
+// lock only over memory, never over I/O (but for the head file's own).
 //
 // The caller keeps other processes out of the directory.
 package journal
@@ -51,6 +51,7 @@ type Journal struct {
 	number  uint64         // highest segment number in use
 	carry   []byte         // last recovered frame, to be written first into the next segment
 
+	head headFile
 	room atomic.Int64
 	last atomic.Uint64 // LSN of the last durable record
 
@@ -152,6 +153,9 @@ func (j *Journal) roll(need int64) error {
 	old := j.cur
 	j.cur, j.carry, j.number = next, nil, h.number
 	j.rolled(h, sp.size)
+	if err := j.head.write(headNote{segment: h.number, lsn: j.last.Load()}); err != nil {
+		return j.fail(err)
+	}
 	if old == nil {
 		return nil
 	}
@@ -226,10 +230,11 @@ func (j *Journal) Close() error {
 	j.state = closed
 	j.updateRoom()
 	j.mu.Unlock()
-	if j.cur == nil {
-		return j.dir.close()
+	errs := []error{j.head.close(), j.dir.close()}
+	if j.cur != nil {
+		errs = append(errs, j.cur.close())
 	}
-	return errors.Join(j.cur.close(), j.dir.close())
+	return errors.Join(errs...)
 }
 
 // usable says why the journal cannot be used, if so.

@@ -202,7 +202,7 @@ func TestReleaseRecycles(t *testing.T) {
 	}
 	closeSound(t, j, fs, 200)
 	names, err := fs.List(dir)
-	if err != nil || len(names) != 3 {
+	if err != nil || len(names) != 4 { // the head file, the segments and a spare
 		t.Fatalf("files left: %v, %v", names, err)
 	}
 	j, got := mustOpen(t, fs, smallSegments, 200)

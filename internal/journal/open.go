@@ -54,6 +54,9 @@ func (j *Journal) open(from uint64, replay Replay) error {
 	if err := j.settle(l, end); err != nil {
 		return err
 	}
+	if err := j.openHead(); err != nil {
+		return err
+	}
 	// Given up segments first: a full disk may have no other file to go on with.
 	if err := j.Release(from); err != nil {
 		return err
@@ -71,7 +74,11 @@ func recoverChain(dir directory, l listing, from uint64, replay Replay) (chainEn
 	if err := l.version(); err != nil {
 		return chainEnd{}, err
 	}
-	if len(l.segs) == 0 && from == 0 {
+	head, err := readHead(dir)
+	if err != nil {
+		return chainEnd{}, err
+	}
+	if len(l.segs) == 0 && from == 0 && head == (headNote{}) {
 		return chainEnd{seq: 1, lsn: 1}, nil
 	}
 	start, err := l.start(from)
@@ -91,6 +98,9 @@ func recoverChain(dir directory, l listing, from uint64, replay Replay) (chainEn
 		last := l.segs[len(l.segs)-1]
 		return end, &CorruptionError{Segment: last.number, Offset: end.off, LSN: end.lsn, ends: true,
 			Reason: fmt.Sprintf("the journal ends, but once held record %d", from)}
+	}
+	if c := head.check(l, end); c != nil {
+		return end, c
 	}
 	return end, nil
 }

@@ -22,10 +22,17 @@ type files struct {
 	frames []journal.FrameInfo // frame i holds record i+1
 }
 
-func newFiles(t testing.TB) *files {
+func newFiles(t testing.TB) *files { return newNotedFiles(t, 0) }
+
+// newNotedFiles is newFiles with a note when so many records were durable.
+func newNotedFiles(t testing.TB, noted int) *files {
 	f := &files{t: t, fs: newMem(t)}
 	j, _ := mustOpen(t, f.fs, smallSegments, 0)
-	fill(t, j, 1, 100)
+	fill(t, j, 1, noted)
+	if err := j.Note(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, j, noted+1, 100)
 	closeSound(t, j, f.fs, 0)
 	_, err := journal.Scan(f.fs, dir, &journal.Visitor{
 		Segment: func(s journal.SegmentInfo) error { f.segs = append(f.segs, s); return nil },
@@ -86,6 +93,12 @@ func (f *files) edit(seg int, change func(b []byte) []byte) {
 	f.write(f.path(seg), change(f.read(f.path(seg))))
 }
 
+// editNote changes the content of the head file.
+func (f *files) editNote(change func(b []byte) []byte) {
+	path := f.fs.PathJoin(dir, "HEAD")
+	f.write(path, change(f.read(path)))
+}
+
 // flip inverts a bit of frame i, at bytes from its start.
 func (f *files) flip(i int, at int64) {
 	for s, seg := range f.segs {
@@ -110,15 +123,40 @@ var damages = []struct {
 	name   string
 	damage func(f *files)
 	from   uint64
+	noted  int    // records that were durable at the last note, or less
 	last   int    // LSN of the last record that opens, or that is left after Repair
 	reason string // of the CorruptionError; empty if it must open
-	at     int    // index of the frame at which the error is; -1 for the start of a segment
+	at     int    // index of the frame at which the error is; -1 for the start of a segment, -3 for an end
 }{
 	{name: "none", damage: func(f *files) {}, last: 100},
 	{name: "last frame: payload", damage: func(f *files) { f.flip(99, 60) }, last: 99},
 	{name: "last frame: header", damage: func(f *files) { f.flip(99, 9) }, last: 99},
 	{name: "last frame: marker", damage: func(f *files) { f.flip(99, 0) }, last: 99},
 	{name: "last frame: length", damage: func(f *files) { f.flip(99, 7) }, last: 99},
+	{name: "last frame, noted: payload", noted: 100, damage: func(f *files) { f.flip(99, 60) }, last: 99, at: 99, reason: "record 100 was durable"},
+	{name: "last frame, noted: header", noted: 100, damage: func(f *files) { f.flip(99, 9) }, last: 99, at: 99, reason: "record 100 was durable"},
+	{name: "last frame, noted: cut off", noted: 100, last: 99, at: 99, reason: "record 100 was durable", damage: func(f *files) {
+		f.edit(3, func(b []byte) []byte { return b[:f.frames[99].Offset+20] })
+	}},
+	{name: "last frames, noted: zeros", noted: 97, last: 95, at: 95, reason: "record 97 was durable", damage: func(f *files) {
+		f.edit(3, func(b []byte) []byte { clear(b[f.frames[95].Offset:]); return b })
+	}},
+	{name: "last frames: the note is older", noted: 95, last: 95, damage: func(f *files) {
+		f.edit(3, func(b []byte) []byte { clear(b[f.frames[95].Offset:]); return b })
+	}},
+	{name: "last frame, noted, durable elsewhere", noted: 100, from: 99, damage: func(f *files) { f.flip(99, 60) },
+		last: 99, at: 99, reason: "record 100 was durable"},
+	{name: "note: flipped", noted: 100, last: 99, damage: func(f *files) {
+		f.flip(99, 60)
+		f.editNote(func(b []byte) []byte { b[30] ^= 1; b[4096+30] ^= 1; return b })
+	}},
+	{name: "note: one of two flipped", noted: 100, last: 100, damage: func(f *files) {
+		f.editNote(func(b []byte) []byte { b[30] ^= 1; return b })
+	}},
+	{name: "note: the other flipped", noted: 100, last: 100, damage: func(f *files) {
+		f.editNote(func(b []byte) []byte { b[4096+30] ^= 1; return b })
+	}},
+	{name: "note: empty", noted: 100, last: 100, damage: func(f *files) { f.editNote(func([]byte) []byte { return nil }) }},
 	{name: "last frame: cut short", last: 99, damage: func(f *files) {
 		f.edit(3, func(b []byte) []byte { return b[:f.frames[99].Offset+70] })
 	}},
@@ -149,6 +187,9 @@ var damages = []struct {
 	{name: "header bit", last: 26, at: -1, reason: "header has a wrong checksum", damage: func(f *files) {
 		f.edit(1, func(b []byte) []byte { b[30] ^= 1; return b })
 	}},
+	{name: "header version", last: 26, at: -1, reason: "damaged version", damage: func(f *files) {
+		f.edit(1, func(b []byte) []byte { b[8] ^= 4; return b })
+	}},
 	{name: "last header zeroed", last: 78, at: -1, reason: "no magic number", damage: func(f *files) {
 		f.edit(3, func(b []byte) []byte { clear(b[:64]); return b })
 	}},
@@ -166,7 +207,12 @@ var damages = []struct {
 	{name: "first segment missing, one record too many", damage: func(f *files) { f.remove(0) }, from: 25, last: 25, at: -1, reason: "gap"},
 	{name: "first segment missing, durable elsewhere", damage: func(f *files) { f.remove(0) }, from: 26, last: 100},
 	{name: "middle segment missing, durable elsewhere", damage: func(f *files) { f.remove(1) }, from: 52, last: 100},
-	{name: "last segment missing: cannot be noticed", damage: func(f *files) { f.remove(3) }, last: 78},
+	{name: "last segment missing", damage: func(f *files) { f.remove(3) }, last: 78, at: -3, reason: "segment 0000000000000004.seg was begun"},
+	{name: "last two segments missing", damage: func(f *files) { f.remove(2); f.remove(3) }, last: 52, at: -3, reason: "was begun"},
+	{name: "last segment missing, and the note: cannot be noticed", last: 78, damage: func(f *files) {
+		f.remove(3)
+		f.editNote(func(b []byte) []byte { clear(b); return b })
+	}},
 	{name: "last segment missing, known elsewhere", damage: func(f *files) { f.remove(3) }, from: 80, last: 80,
 		at: -2, reason: "the journal ends, but once held record 80"},
 	{name: "all missing, known elsewhere", from: 80, last: 80, at: -2, reason: "no segments", damage: func(f *files) {
@@ -192,7 +238,7 @@ var damages = []struct {
 func TestDamage(t *testing.T) {
 	for _, tt := range damages {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFiles(t)
+			f := newNotedFiles(t, tt.noted)
 			tt.damage(f)
 			if tt.reason != "" {
 				f.wantRefused(tt.from, tt.at, tt.last, tt.reason)
@@ -244,7 +290,7 @@ func (f *files) wantWorks(from uint64, last int) {
 
 func TestUnknownVersion(t *testing.T) {
 	f := newFiles(t)
-	f.edit(2, func(b []byte) []byte { b[8] = 7; return b })
+	f.edit(2, func(b []byte) []byte { b[8], b[60] = 7, b[60]^1; return b }) // it has another checksum too
 	_, _, err := open(f.fs, smallSegments, 0)
 	v, ok := errors.AsType[*journal.VersionError](err)
 	if !ok || v.Found != 7 || v.Supported != 1 || !strings.Contains(err.Error(), "version 7, this program knows version 1") {
@@ -262,10 +308,45 @@ func TestUnknownVersion(t *testing.T) {
 // not recycled by a program that does not know it.
 func TestUnknownVersionElsewhere(t *testing.T) {
 	f := newFiles(t)
-	f.edit(0, func(b []byte) []byte { b[8] = 2; return b })
+	f.edit(0, func(b []byte) []byte { b[8], b[60] = 2, b[60]^1; return b })
 	if _, _, err := open(f.fs, smallSegments, 60); !isVersionError(err) {
 		t.Fatalf("open: %v", err)
 	}
+}
+
+// A later version of the head file is refused too, and left as it is.
+func TestUnknownHeadVersion(t *testing.T) {
+	f := newNotedFiles(t, 100)
+	f.editNote(func(b []byte) []byte { return append(journal.NoteOfVersion(2), b[64:]...) })
+	before := f.fs.String()
+	_, _, err := open(f.fs, smallSegments, 0)
+	if !isVersionError(err) || !strings.Contains(err.Error(), "HEAD has format version 2, this program knows version 1") {
+		t.Fatalf("open: %v", err)
+	}
+	if _, err := journal.Repair(f.fs, dir, 0); !isVersionError(err) {
+		t.Fatalf("repair: %v", err)
+	}
+	if _, err := journal.Scan(f.fs, dir, nil); !isVersionError(err) {
+		t.Fatalf("scan: %v", err)
+	}
+	if after := f.fs.String(); after != before {
+		t.Fatalf("files before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// A head file alone says that there was a journal.
+func TestOnlyTheHeadIsLeft(t *testing.T) {
+	f := newNotedFiles(t, 100)
+	for i := range f.segs {
+		f.remove(i)
+	}
+	if used, err := journal.Used(f.fs, dir); err != nil || !used {
+		t.Errorf("used: %v, %v", used, err)
+	}
+	if sum, err := journal.Scan(f.fs, dir, nil); err != nil || sum.NotedLSN != 100 || sum.Damages != 1 {
+		t.Errorf("scan: %+v, %v", sum, err)
+	}
+	f.wantRefused(0, -2, 0, "no segments")
 }
 
 func isVersionError(err error) bool {

@@ -59,6 +59,9 @@ func (r *repair) step() (again bool, err error) {
 	if !ok {
 		return false, err
 	}
+	if c.head {
+		return true, r.forgetHead(l, end)
+	}
 	if c.ends || len(l.segs) == 0 {
 		return true, r.begin(l, end)
 	}
@@ -84,6 +87,20 @@ func (r *repair) cut(l listing, c *CorruptionError) error {
 		return r.shorten(seg, c.Offset)
 	}
 	return fmt.Errorf("find segment %s: %w", segmentName(c.Segment), os.ErrNotExist)
+}
+
+// forgetHead takes the note of what is lost away, after the end of the journal, where
+// there may be remains of it, was saved.
+func (r *repair) forgetHead(l listing, end chainEnd) error {
+	if n := len(l.segs); n > 0 && end.off < l.segs[n-1].size {
+		if err := r.shorten(l.segs[n-1], end.off); err != nil {
+			return err
+		}
+	}
+	if err := r.dir.removeIfExists(r.dir.file(headName)); err != nil {
+		return err
+	}
+	return r.dir.sync()
 }
 
 // setAside renames a whole segment.

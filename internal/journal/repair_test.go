@@ -12,7 +12,7 @@ import (
 func TestRepair(t *testing.T) {
 	for _, tt := range damages {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFiles(t)
+			f := newNotedFiles(t, tt.noted)
 			tt.damage(f)
 			before := f.content()
 			cuts, err := journal.Repair(f.fs, dir, tt.from)
@@ -57,8 +57,8 @@ func TestRepairCrash(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			for at := 0; ; at++ {
-				killed := crashRepair(t, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.kill() })
-				cut := crashRepair(t, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.cut(50, true) })
+				killed := crashRepair(t, tt.noted, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.kill() })
+				cut := crashRepair(t, tt.noted, tt.damage, tt.from, at, func(p *powerFS) *powerFS { return p.cut(50, true) })
 				if killed == nil || cut == nil {
 					return
 				}
@@ -71,8 +71,8 @@ func TestRepairCrash(t *testing.T) {
 
 // crashRepair crashes Repair at a change and repairs what is left; nil if
 // Repair has fewer changes.
-func crashRepair(t *testing.T, damage func(*files), from uint64, at int, crash func(*powerFS) *powerFS) *files {
-	f := newFiles(t)
+func crashRepair(t *testing.T, noted int, damage func(*files), from uint64, at int, crash func(*powerFS) *powerFS) *files {
+	f := newNotedFiles(t, noted)
 	damage(f)
 	f.syncDir()
 	p := newPowerFS(f.fs, rand.New(rand.NewPCG(uint64(at), 2)))

@@ -52,6 +52,7 @@ type Summary struct {
 	Records  uint64
 	FirstLSN uint64 // of the first record seen, 0 if there was none
 	LastLSN  uint64 // of the last record seen, 0 if there was none
+	NotedLSN uint64 // up to it the head file says that records were durable, 0 if it does not
 	Damages  int
 	// End says why reading stopped at EndOffset of the last segment: there is
 	// nothing, or the torn remains of a batch that was never acknowledged.
@@ -85,7 +86,10 @@ func Scan(fs vfs.FS, dir string, v *Visitor) (Summary, error) {
 	w := walker{dir: d, frame: s.frame, damage: s.damage}
 	end, err := w.walk(l.segs)
 	s.sum.End, s.sum.EndOffset = end.torn, end.off
-	return s.sum, wrap("scan journal", err)
+	if err != nil {
+		return s.sum, wrap("scan journal", err)
+	}
+	return s.sum, wrap("scan journal", s.head(d, l, end))
 }
 
 // Check returns the *CorruptionError or *VersionError with which Open would
@@ -107,11 +111,13 @@ func Used(fs vfs.FS, dir string) (bool, error) {
 	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	l, err := list(directory{fs: fs, path: dir})
+	d := directory{fs: fs, path: dir}
+	l, err := list(d)
 	if err != nil {
 		return false, wrap("look for a journal", err)
 	}
-	return len(l.segs)+len(l.free) > 0, nil
+	note, err := readHead(d)
+	return len(l.segs)+len(l.free) > 0 || note.lsn > 0, wrap("look for a journal", err)
 }
 
 // wrap adds what was being done to an error.
@@ -126,6 +132,19 @@ func wrap(doing string, err error) error {
 type scanner struct {
 	visit *Visitor
 	sum   Summary
+}
+
+// head compares the note with what was found.
+func (s *scanner) head(d directory, l listing, end chainEnd) error {
+	note, err := readHead(d)
+	if err != nil {
+		return err
+	}
+	s.sum.NotedLSN = note.lsn
+	if c := note.check(l, end); c != nil {
+		return s.damage(c)
+	}
+	return nil
 }
 
 func (s *scanner) segment(seg segment) error {
