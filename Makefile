@@ -73,7 +73,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 .PHONY: stress
 stress: ## random histories with new seeds, for a long time; DS_ROUNDS sets how many
-	DS_ROUNDS=$${DS_ROUNDS:-2000} $(GO) test $(RACE) -count 1 -timeout 120m ./stream/... ./store/... ./subscription/... ./internal/metamorphic/...
+	DS_ROUNDS=$${DS_ROUNDS:-2000} $(GO) test $(RACE) -count 1 -timeout 120m ./stream/... ./store/... ./internal/salvage/... ./subscription/... ./internal/metamorphic/...
 
 .PHONY: crash
 crash: ## the binary under kill -9, many more rounds than in the normal run

@@ -110,3 +110,6 @@ func (e *Engine) Queued() int64 { return e.open.queued.Load() }
 
 // LookAtSpace is what the engine does now and then.
 func (e *Engine) LookAtSpace() { e.checkSpace() }
+
+// Note has the journal note what is durable.
+func (e *Engine) Note() error { return e.journal.Note() }
