@@ -2,6 +2,7 @@ package durablestreams
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,6 +60,7 @@ type connectionLimit struct {
 	max     int64
 	refusal []byte        // a whole answer to whatever the client asks
 	places  chan struct{} // one for each connection that is being refused
+	tls     *tls.Config   // nil: in the clear
 	log     *slog.Logger
 
 	open    atomic.Int64
@@ -74,8 +76,12 @@ const (
 
 func (s *Server) limit(ln net.Listener) *connectionLimit {
 	res := s.core.RefuseUnheard(&stream.Error{Kind: stream.Busy, Message: "the server has no room for more connections"})
-	return &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), refusal: refusalOf(res),
+	l := &connectionLimit{Listener: ln, max: int64(s.opts.MaxConnections), refusal: refusalOf(res),
 		places: make(chan struct{}, defaultRefusing()), log: s.opts.Logger}
+	if s.cert != nil {
+		l.tls = &tls.Config{GetCertificate: s.cert.get, NextProtos: []string{"http/1.1"}}
+	}
+	return l
 }
 
 // refusalOf gives an answer as it goes over the wire, less the date.
@@ -117,8 +123,10 @@ func (l *connectionLimit) Accept() (net.Conn, error) {
 		}
 		// Without a place there is no time to listen, and what the client has sent
 		// may take the answer away from it.
-		_ = c.SetWriteDeadline(time.Now().Add(refusalWait))
-		_, _ = c.Write(l.refusal)
+		if l.tls == nil {
+			_ = c.SetWriteDeadline(time.Now().Add(refusalWait))
+			_, _ = c.Write(l.refusal)
+		}
 		_ = c.Close()
 	}
 }
@@ -160,6 +168,13 @@ func (l *connectionLimit) refuse(c net.Conn) {
 	defer func() { <-l.places }()
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(refusalTime))
+	if l.tls != nil {
+		c = tls.Server(c, l.tls)
+		// Clients do not expect an answer between the handshake and their request.
+		if _, err := c.Read(make([]byte, 4<<10)); err != nil {
+			return
+		}
+	}
 	if _, err := c.Write(l.refusal); err != nil {
 		return
 	}

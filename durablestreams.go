@@ -43,8 +43,10 @@ type Server struct {
 	handler http.Handler
 	admin   *adminServer
 	opened  atomic.Bool
+	cert    *certificate // nil: no TLS
 
 	requests gate
+	streams  atomic.Int64 // requests under way over HTTP/2
 
 	failed chan struct{} // closed once cause is set
 	cause  error
@@ -92,6 +94,10 @@ func (s *Server) openDir(fs vfs.FS, dir string, opts *Options) error {
 	}
 	if dir == "" {
 		return errors.New("no data directory given")
+	}
+	var err error
+	if s.cert, err = s.opts.certificate(); err != nil {
+		return err
 	}
 	e, err := s.openAll(fs, dir)
 	if err != nil {

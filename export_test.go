@@ -50,3 +50,12 @@ func LimitConnections(s *Server, hs *http.Server, ln net.Listener) net.Listener 
 
 // SetLogger gives a server another logger for what it says itself.
 func SetLogger(s *Server, log *slog.Logger) { s.opts.Logger = log }
+
+// LiveReaders is how many live reads wait.
+func LiveReaders(s *Server) int64 { return s.core.Use().Live }
+
+// StreamsUnderWay is how many requests are under way over HTTP/2.
+func StreamsUnderWay(s *Server) int64 { return s.streams.Load() }
+
+// CheckCertificate lets the next handshake look at the files of the certificate.
+func CheckCertificate(s *Server) { s.cert.next.Store(0) }

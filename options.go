@@ -30,6 +30,11 @@ type Options struct {
 	// Default: what each request shows.
 	PublicURL string
 
+	// TLSCert and TLSKey are PEM files with a certificate (and those that it is signed
+	// with) and its key. With them Serve speaks TLS, and nothing else. A server
+	// follows the files: it uses new ones within about a second. Default: no TLS.
+	TLSCert, TLSKey string
+
 	// AllowedOrigins lists the origins whose pages may use the server from a
 	// browser. Default: all.
 	AllowedOrigins []string
@@ -95,8 +100,8 @@ type Options struct {
 	// GOMAXPROCS that is larger by this number.
 	EventLoops int
 
-	// MaxConnections bounds the open connections of Serve; further ones are
-	// answered 503. Default: what the process's limit on open files allows, less
+	// MaxConnections bounds the open connections of Serve, and likewise the requests
+	// that are under way over HTTP/2; further ones are answered 503. Default: what the process's limit on open files allows, less
 	// a reserve for the data directory.
 	MaxConnections int
 
@@ -181,7 +186,8 @@ const (
 	minMemory      = 1 << 20
 )
 
-// Validate reports everything that is wrong with the options, nil if nothing is.
+// Validate reports everything that is wrong with the options and with the files that
+// they name, nil if nothing is.
 func (o *Options) Validate() error {
 	d := o.withDefaults()
 	errs := []error{d.protocol().Validate(), d.http().Validate()}
@@ -199,6 +205,9 @@ func (o *Options) Validate() error {
 	}
 	if d.EventLoops < 0 || d.EventLoops > maxEventLoops {
 		errs = append(errs, fmt.Errorf("event loops %d: want 1 to %d", d.EventLoops, maxEventLoops))
+	}
+	if _, err := d.certificate(); err != nil {
+		errs = append(errs, err)
 	}
 	if d.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("max connections %d: want 1 or more", d.MaxConnections))
@@ -223,6 +232,17 @@ func (o *Options) protocol() *protocol.Options {
 	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, MaxUnsent: o.MaxUnsent,
 		MaxLive: o.MaxLive, MaxReads: o.MaxReads, MaxSends: o.MaxSends, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
+}
+
+// certificate loads the certificate, nil if there is none.
+func (o *Options) certificate() (*certificate, error) {
+	switch {
+	case o.TLSCert == "" && o.TLSKey == "":
+		return nil, nil
+	case o.TLSCert == "" || o.TLSKey == "":
+		return nil, errors.New("TLS: want a certificate and a key, or neither")
+	}
+	return openCertificate(o.TLSCert, o.TLSKey, o.Logger)
 }
 
 // webhookPolicy says where webhooks may go, or what is wrong with the rules.

@@ -2,6 +2,7 @@ package durablestreams
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +29,8 @@ const (
 // acknowledged is lost. The process should end.
 var ErrStuck = errors.New("the data directory could not be closed in time; nothing acknowledged is lost")
 
-// Serve answers the requests that come in by the listener until ctx ends, then
+// Serve answers the requests that come in by the listener, over HTTP/1.1 and HTTP/2,
+// and over TLS if the options have a certificate, until ctx ends, then
 // shuts the server down with the grace time of the options. If the disk fails it
 // stops too and returns [Server.Err]. It closes the listener in any case. Several
 // listeners may be served at once; the first one that ends ends all.
@@ -44,7 +46,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(ErrShutdown, ln.Close(), fast.Shutdown(ctx))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- hs.Serve(accept) }()
+	go func() { ended <- s.listen(hs, accept) }()
 	grace := s.opts.ShutdownGrace
 	select {
 	case <-ctx.Done():
@@ -62,6 +64,15 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, s.Shutdown(end))
 }
 
+// listen serves with TLS, if there is a certificate.
+func (s *Server) listen(hs *http.Server, ln net.Listener) error {
+	if s.cert == nil {
+		return hs.Serve(ln)
+	}
+	hs.TLSConfig = &tls.Config{GetCertificate: s.cert.get}
+	return hs.ServeTLS(ln, "", "")
+}
+
 // endpoint is what serves one listener: the fast path, if there is one, and
 // net/http for what that does not take.
 type endpoint struct {
@@ -69,9 +80,10 @@ type endpoint struct {
 	fast *fastpath.Server // nil: none
 }
 
-// split lets the fast path have the connections first, where there is one.
+// split lets the fast path have the connections first, where there is one and
+// requests come in the clear.
 func (s *Server) split(limit *connectionLimit) (net.Listener, *fastpath.Server, error) {
-	if s.opts.NoFastPath || !fastpath.Supported {
+	if s.opts.NoFastPath || !fastpath.Supported || s.cert != nil {
 		return limit, nil, nil
 	}
 	fast, err := fastpath.New(s.core, s.opts.fastPath())

@@ -226,7 +226,7 @@ func locations(c *client) {
 	k := c.dial()
 	p := c.path("host")
 	r := k.exchange("PUT", strings.Replace(c.rawHead("PUT", p, "Content-Type: text/plain", "Content-Length: 0"), c.host, "streams.example:81", 1)).is(201)
-	if got, want := r.Header.Get("Location"), "http://streams.example:81"+c.full(p); got != want {
+	if got, want := r.Header.Get("Location"), strings.Replace(c.BaseURL, c.host, "streams.example:81", 1)+c.full(p); got != want {
 		c.Errorf("Location %q, want %q by the host that the client used", got, want)
 	}
 }

@@ -118,17 +118,18 @@ func anyPath(c *client) {
 
 func longPaths(c *client) {
 	for _, n := range []int{200, 1000, 4000, 60_000} {
-		p := c.path(strings.Repeat("p", n))
-		r := c.put(p, text, "x").is(201, 400, 414, 431)
-		if n <= 200 {
-			r.is(201)
-		}
-		if r.Status == 201 {
-			c.get(p, fromStart).is(200).body("x")
-		}
-		deep := c.path("") + strings.Repeat("/d", n)
-		if c.put(deep, text, "x").is(201, 400, 414, 431).Status == 201 {
-			c.get(deep, fromStart).is(200).body("x")
+		for _, p := range []string{c.path(strings.Repeat("p", n)), c.path("") + strings.Repeat("/d", n)} {
+			r := c.put(p, text, "x")
+			if r.Err != nil && strings.Contains(r.Err.Error(), "advertised limit") {
+				continue // over HTTP/2 the server says beforehand how large a head may be
+			}
+			r.is(201, 400, 414, 431)
+			if len(p) <= 250 {
+				r.is(201)
+			}
+			if r.Status == 201 {
+				c.get(p, fromStart).is(200).body("x")
+			}
 		}
 	}
 }

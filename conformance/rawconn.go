@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -24,6 +25,11 @@ func (c *client) dial() *conn {
 	nc, err := net.DialTimeout("tcp", c.host, patience)
 	if err != nil {
 		c.Fatal(err)
+	}
+	if c.tls {
+		config := c.TLS.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(c.host)
+		nc = tls.Client(nc, config)
 	}
 	c.Cleanup(func() { nc.Close() })
 	return &conn{c: c, Conn: nc, r: bufio.NewReader(nc)}

@@ -9,6 +9,7 @@
 package conformance
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,6 +39,8 @@ type Options struct {
 	// Transport carries the requests that need no raw socket. Nil means HTTP/1.1
 	// with connections of the suite's own. Raw sockets always go to BaseURL.
 	Transport http.RoundTripper
+	// TLS is for raw sockets to a server with TLS.
+	TLS *tls.Config
 	// LooseErrors looks at the status of a refusal only, not at its body and caching:
 	// for servers that are not this project's.
 	LooseErrors bool
@@ -60,6 +63,7 @@ const patience = 15 * time.Second
 type suite struct {
 	Options
 	host string // for raw sockets
+	tls  bool   // they speak TLS
 	http *http.Client
 	id   string
 	next atomic.Int64
@@ -106,6 +110,7 @@ func Run(t *testing.T, o Options) {
 	s := &suite{
 		Options: o,
 		host:    base.Host,
+		tls:     base.Scheme == "https",
 		http: &http.Client{
 			Transport:     o.Transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

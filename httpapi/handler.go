@@ -28,7 +28,7 @@ func Refusal(core *protocol.Core, opt *Options, err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := h.exchange(w, r)
 		defer x.recover()
-		x.w.Header().Set("Connection", "close")
+		x.closes()
 		x.send(core.Refuse(&x.req, err))
 	})
 }
@@ -69,16 +69,16 @@ func (f fields) Values(name string) []string { return f[name] }
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.exchange(w, r)
 	defer x.recover()
-	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
+	if len(r.TransferEncoding) > 0 {
 		// net/http drops a Content-Length that came along with a
 		// Transfer-Encoding, so an attempt to smuggle a second request past a
 		// proxy cannot be told from an honest chunked body any more. Closing
 		// after the answer makes it harmless (RFC 9112 §6.3).
-		w.Header().Set("Connection", "close")
+		x.closes()
 	}
 	x.unhurried()
 	if tooMany(r.Header) {
-		w.Header().Set("Connection", "close")
+		x.closes()
 		x.send(h.core.Refuse(&x.req, h.core.TooManyFields()))
 		return
 	}
@@ -159,11 +159,19 @@ func (x *exchange) body(op *protocol.Op) (body []byte, ok bool) {
 	}
 	body, err := x.readBody(op.MaxBody())
 	if err != nil {
-		x.w.Header().Set("Connection", "close")
+		x.closes()
 		x.send(x.core.Refuse(&x.req, err))
 		return nil, false
 	}
 	return body, true
+}
+
+// closes lets the connection end with this answer. HTTP/2 ends the request alone:
+// there the field would send the other requests of the connection away.
+func (x *exchange) closes() {
+	if x.r.ProtoMajor == 1 {
+		x.w.Header().Set("Connection", "close")
+	}
 }
 
 // recover keeps a panic from taking the process down. An answer that has begun
@@ -186,7 +194,7 @@ func (x *exchange) recover() {
 			slog.String("method", x.req.Method), slog.String("path", x.req.Path), slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
-	x.w.Header().Set("Connection", "close")
+	x.closes()
 	x.send(x.core.Refuse(&x.req, err)) // which logs it
 }
 

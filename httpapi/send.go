@@ -23,8 +23,8 @@ func (x *exchange) send(res *protocol.Response) {
 	defer res.Close()
 	x.hurry()
 	x.limitDrain()
-	if res.Last && x.r.ProtoMajor == 1 {
-		x.w.Header().Set("Connection", "close")
+	if res.Last {
+		x.closes()
 	}
 	header := x.w.Header()
 	values := make([]string, len(res.Fields)+1)

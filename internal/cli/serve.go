@@ -33,6 +33,8 @@ type serveCommand struct {
 	AdminListen string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
 	BasePath    string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
 	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
+	TLSCert     string   `group:"network" name:"tls-cert" placeholder:"FILE" help:"Certificate (PEM, with the intermediate ones) for HTTPS; the port then speaks nothing else. New files are used by themselves."`
+	TLSKey      string   `group:"network" name:"tls-key" placeholder:"FILE" help:"Key of the certificate (PEM)."`
 	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
@@ -88,7 +90,8 @@ A flag wins over its environment variable, that over the file. Sizes take B, KiB
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
-		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, AllowedOrigins: c.CORSOrigins,
+		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL,
+		TLSCert: c.TLSCert, TLSKey: c.TLSKey, AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
@@ -172,6 +175,9 @@ func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Add
 	base := strings.TrimSuffix(c.PublicURL, "/")
 	if base == "" {
 		base = "http://" + reachable(addr)
+		if c.TLSCert != "" {
+			base = "https://" + reachable(addr)
+		}
 	}
 	fmt.Fprintf(env.Stdout, "streams     %s%s<path>\n", base, s.Root())
 	if admin != nil {
