@@ -328,12 +328,7 @@ func busy() error {
 }
 
 func (e *Engine) newIdentity() (stream.ID, stream.Incarnation) {
-	id := stream.ID(e.nextID.Add(1) - 1)
-	for {
-		if inc := stream.Incarnation(rand.Uint64() >> (64 - stream.IncarnationBits)); inc != 0 {
-			return id, inc
-		}
-	}
+	return stream.ID(e.nextID.Add(1) - 1), stream.NewIncarnation(rand.Uint64())
 }
 
 func now() int64 { return time.Now().UnixNano() }

@@ -12,6 +12,15 @@ type Incarnation uint64
 // IncarnationBits is the width of an Incarnation.
 const IncarnationBits = 48
 
+// NewIncarnation makes an incarnation of random bits. It begins with one of the digits a
+// to f: there are clients that take the second half of an offset for a decimal number
+// and add one to it, and leave alone what is none.
+func NewIncarnation(random uint64) Incarnation {
+	const rest = IncarnationBits - 4
+	first := 0xa + random>>rest%6
+	return Incarnation(first<<rest | random&(1<<rest-1))
+}
+
 // MaxPosition is the largest position that an offset can name, in bytes of
 // stored data. One position above it is kept free as "never minted".
 const MaxPosition = 9_999_999_999_999_998

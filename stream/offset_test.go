@@ -167,3 +167,22 @@ func ExampleOffset() {
 	fmt.Println(stream.Offset{Pos: 5, Inc: 0x0123456789ab})
 	// Output: 0000000000000005_0123456789abc857
 }
+
+func TestNewIncarnation(t *testing.T) {
+	seen := map[byte]bool{}
+	for i := range uint64(1000) {
+		random := i * 0x9E3779B97F4A7C15
+		inc := stream.NewIncarnation(random)
+		half := stream.Offset{Pos: 7, Inc: inc}.String()[17:]
+		if half[0] < 'a' || half[0] > 'f' {
+			t.Fatalf("%x begins with a digit: %s", random, half)
+		}
+		if inc>>stream.IncarnationBits != 0 || stream.NewIncarnation(random^1) == inc {
+			t.Fatalf("%x makes %x", random, inc)
+		}
+		seen[half[0]] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("not all letters come: %v", seen)
+	}
+}
