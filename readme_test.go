@@ -63,6 +63,17 @@ func startAsDocumented(t *testing.T, command []string) (host string) {
 func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
 func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
 
+// TestCommandLine does what docs/cli.md says, while a server runs.
+func TestCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "ds"), "./cmd/ds").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	host := startAsDocumented(t, []string{filepath.Join(dir, "ds"), "serve"})
+	found := docs.Block{Lang: "sh", Text: "PATH=$PWD:$PATH\n"}
+	docs.Paste(t, dir, append([]docs.Block{found}, docs.Read(t, "docs/cli.md")...), strings.NewReplacer("127.0.0.1:8642", host))
+}
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,5 +27,5 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return cli.Run(ctx, os.Args[1:], &cli.Env{LookupEnv: os.LookupEnv, Stdout: os.Stdout, Stderr: os.Stderr})
+	return cli.Run(ctx, os.Args[1:], &cli.Env{LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 }

@@ -20,14 +20,19 @@ import (
 
 // Exit codes.
 const (
-	exitOK    = 0
-	exitError = 1 // the command could not do what it was asked, or found damage
-	exitUsage = 2 // the command line is wrong
+	exitOK          = 0
+	exitError       = 1 // the command could not do what it was asked, or found damage
+	exitUsage       = 2 // the command line is wrong
+	exitNotFound    = 3 // there is no such stream or subscription
+	exitConflict    = 4 // it is there, but not in a state that allows this
+	exitUnavailable = 5 // the server cannot be reached or is busy
+	exitForbidden   = 6 // the server does not let this client do it
 )
 
 // Env is what a command may use of the process it runs in.
 type Env struct {
 	LookupEnv func(name string) (value string, set bool)
+	Stdin     io.Reader
 	Stdout    io.Writer // results
 	Stderr    io.Writer // errors and logs
 
@@ -42,7 +47,19 @@ type commands struct {
 	Config  configCommand  `cmd:"" help:"Check and show settings."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`
-	Version versionCommand `cmd:"" help:"Show the version of ds."`
+
+	Create createCommand `cmd:"" help:"Create a stream."`
+	Append appendCommand `cmd:"" help:"Append to a stream."`
+	Read   readCommand   `cmd:"" help:"Read what is in a stream."`
+	Tail   tailCommand   `cmd:"" help:"Follow a stream."`
+	Head   headCommand   `cmd:"" help:"Show type, tail and state of a stream."`
+	Close  closeCommand  `cmd:"" help:"Close a stream."`
+	Rm     rmCommand     `cmd:"" help:"Delete streams."`
+	Fork   forkCommand   `cmd:"" help:"Fork a stream."`
+	Sub    subCommand    `cmd:"" help:"Manage subscriptions and work for them."`
+
+	Completion completionCommand `cmd:"" help:"Write a script that completes commands in a shell."`
+	Version    versionCommand    `cmd:"" help:"Show the version of ds."`
 }
 
 const description = "A server for Durable Streams: append-only, replayable streams over plain HTTP."
@@ -51,7 +68,7 @@ const description = "A server for Durable Streams: append-only, replayable strea
 // ctx has ended.
 func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 	out := &output{Writer: env.Stdout}
-	env = &Env{LookupEnv: env.LookupEnv, Stdout: out, Stderr: env.Stderr, args: args}
+	env = &Env{LookupEnv: env.LookupEnv, Stdin: env.Stdin, Stdout: out, Stderr: env.Stderr, args: args}
 	set := newSettings(env.LookupEnv)
 	helped := false
 	parser, err := newParser(&commands{}, set,
@@ -67,6 +84,12 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	if args[0] == askWord {
+		if err := complete(env.Stdout, parser.Model, args[1:]); err != nil {
+			return fail(env, exitError, err)
+		}
+		return exitOK
+	}
 	parsed, err := parser.Parse(args)
 	if helped {
 		return exitOK
@@ -78,11 +101,7 @@ func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 		if out.gone && errors.Is(err, syscall.EPIPE) {
 			return exitError // "ds inspect | head" has seen what it wanted
 		}
-		code := exitError
-		if _, ok := errors.AsType[usageError](err); ok {
-			code = exitUsage
-		}
-		return fail(env, code, err)
+		return fail(env, codeOf(err), err)
 	}
 	return exitOK
 }
@@ -96,6 +115,7 @@ func newParser(c *commands, set *settings, options ...kong.Option) (*kong.Kong, 
 		kong.ValueFormatter(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups(groups),
+		kong.Vars{"stream": streamHelp},
 	)...)
 }
 

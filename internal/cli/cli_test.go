@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"durablestreams/internal/cli"
+	"durablestreams/internal/dstest"
 	"durablestreams/internal/dstest/process"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ds": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		os.Exit(cli.Run(ctx, os.Args[1:], &cli.Env{LookupEnv: os.LookupEnv, Stdout: os.Stdout, Stderr: os.Stderr}))
+		os.Exit(cli.Run(ctx, os.Args[1:], &cli.Env{LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 	}})
 }
 
@@ -41,6 +42,8 @@ func TestMain(m *testing.M) {
 //	finish NAME                               SIGTERM; it must end with code 0;
 //	                                          stderr is its log
 //	crash NAME                                kill -9
+//	again NAME                                start it as before, at the same address
+//	awaitfile FILE                            wait until there is such a file
 //	http STATUS METHOD URL [HEADER...] [BODY] one request; stdout is the answer
 //	code CODE PROGRAM [ARGUMENT...]           run a program that ends with CODE
 //	damage FILE OFFSET                        overwrite 16 bytes of a file
@@ -48,17 +51,21 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": serve, "finish": finish, "crash": crash, "http": request, "code": code, "damage": damage,
+			"serve": serve, "finish": finish, "crash": crash, "again": again, "awaitfile": awaitFile, "http": request, "code": code, "damage": damage,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DS_ADMIN_LISTEN", "127.0.0.1:0")
 			e.Values[serversKey{}] = map[string]*process.Server{}
+			e.Values[commandsKey{}] = map[string]process.Command{}
 			return nil
 		},
 	})
 }
 
-type serversKey struct{}
+type (
+	serversKey  struct{}
+	commandsKey struct{}
+)
 
 func servers(ts *testscript.TestScript) map[string]*process.Server {
 	return ts.Value(serversKey{}).(map[string]*process.Server)
@@ -76,18 +83,39 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		c.Env, args = append(c.Env, args[0]), args[1:]
 	}
 	c.Args = args
+	launch(ts, name, c)
+}
+
+// launch starts a server and waits until it serves.
+func launch(ts *testscript.TestScript, name string, c process.Command) {
 	s, stdout, err := process.Launch(c)
 	ts.Check(err)
 	ts.Defer(s.Kill)
 	said, err := s.Await(stdout)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), said)
-	servers(ts)[name] = s
-	ts.Setenv("URL", s.Streams)
-	ts.Setenv("ADMIN", s.Admin)
 	u, err := url.Parse(s.Streams)
 	ts.Check(err)
+	c.Listen = u.Host
+	servers(ts)[name] = s
+	ts.Value(commandsKey{}).(map[string]process.Command)[name] = c
+	ts.Setenv("URL", s.Streams)
+	ts.Setenv("ADMIN", s.Admin)
 	ts.Setenv("ADDR", u.Host)
+}
+
+func again(ts *testscript.TestScript, neg bool, args []string) {
+	launch(ts, args[0], ts.Value(commandsKey{}).(map[string]process.Command)[args[0]])
+}
+
+func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	for range 1000 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		dstest.Pause(10 * time.Millisecond)
+	}
+	ts.Fatalf("there is no %s", args[0])
 }
 
 func finish(ts *testscript.TestScript, neg bool, args []string) {

@@ -28,7 +28,11 @@ type configCheckCommand struct {
 // Help is the text below the summary.
 func (configCheckCommand) Help() string {
 	return `Reads the file as ds serve --config would and says all that is wrong with it. The environment does not
-count. The exit code is 0 if a server would start with these settings, 2 if something is wrong.`
+count. The exit code is 0 if a server would start with these settings, 2 if something is wrong.
+
+Example:
+
+    ds config check ds.toml`
 }
 
 // Run checks.
@@ -142,7 +146,11 @@ type configExampleCommand struct{}
 
 // Help is the text below the summary.
 func (configExampleCommand) Help() string {
-	return `Prints a settings file in which every line is a comment: take the # away from what is to be different.`
+	return `Prints a settings file in which every line is a comment: take the # away from what is to be different.
+
+Example:
+
+    ds config example > ds.toml`
 }
 
 // Run prints.

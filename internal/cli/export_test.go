@@ -106,3 +106,24 @@ func ShownSecret(args ...string) (any, error) {
 	}
 	return shownValue(parsed.Flags()[1]), nil // the first one is --help
 }
+
+// Harmless is what a terminal is given of a text.
+func Harmless(text string) string { return harmless(text) }
+
+// IsTerminal tells whether a person looks at what is written.
+func IsTerminal(w io.Writer) bool { return isTerminal(w) }
+
+// Progress shows how far a work is.
+func Progress(w io.Writer, what string) (add func(int), end func()) {
+	p := newProgress(w, what)
+	return p.add, p.end
+}
+
+// Commands are all commands that do something.
+func Commands() ([]*kong.Node, error) {
+	parser, err := newParser(&commands{}, newSettings(nil))
+	if err != nil {
+		return nil, err
+	}
+	return parser.Model.Leaves(true), nil
+}

@@ -21,7 +21,11 @@ type keysShowCommand struct {
 
 // Help is the text below the summary.
 func (keysShowCommand) Help() string {
-	return `Shows the JWK Set that the server publishes at <base path>/v1/stream/__ds/jwks.json. The secrets are never shown.`
+	return `Shows the JWK Set that the server publishes at <base path>/v1/stream/__ds/jwks.json. The secrets are never shown.
+
+Example:
+
+    ds keys show ds-data`
 }
 
 // Run shows.
@@ -43,7 +47,11 @@ type keysRotateCommand struct {
 func (keysRotateCommand) Help() string {
 	return `Makes new secrets for webhooks and tokens and prints the id of the new signing key. A running server signs
 with it within a second. The old public key stays published for 15 minutes, so that receivers can verify what was
-signed with it, and callback and claim tokens that are out are taken for a day more.`
+signed with it, and callback and claim tokens that are out are taken for a day more.
+
+Example:
+
+    ds keys rotate ds-data`
 }
 
 // Run replaces.

@@ -25,6 +25,7 @@ var groups = []kong.Group{
 	{Key: "limits", Title: "Limits:"},
 	{Key: "live", Title: "Live reads:"},
 	{Key: "process", Title: "Process:"},
+	{Key: "server", Title: "Server:"},
 }
 
 // serveCommand is "ds serve". Sizes and times are those of durablestreams.Options.

@@ -25,7 +25,12 @@ type checkCommand struct {
 // Help is the text below the summary.
 func (checkCommand) Help() string {
 	return `Reads the whole directory and compares journal, archive and index with each other. Without --repair
-nothing is changed. The exit code is 0 if all is sound, 1 if something is wrong.`
+nothing is changed. The exit code is 0 if all is sound, 1 if something is wrong.
+
+Examples:
+
+    ds check ds-data
+    ds check ds-data --repair --json`
 }
 
 // checkReport is what --json gives.
@@ -152,7 +157,12 @@ type inspectCommand struct {
 // Help is the text below the summary.
 func (inspectCommand) Help() string {
 	return `Shows the records of the journal, and the streams, chunks and small rows of the archive: names, sizes,
-positions and times, never the data. What is in the journal only is not in the archive yet. Nothing is changed.`
+positions and times, never the data. What is in the journal only is not in the archive yet. Nothing is changed.
+
+Examples:
+
+    ds inspect ds-data
+    ds inspect ds-data --json | jq .`
 }
 
 // Run inspects.
@@ -183,6 +193,15 @@ func openError(dir string, err error) error {
 
 // versionCommand is "ds version".
 type versionCommand struct{}
+
+// Help is the text below the summary.
+func (versionCommand) Help() string {
+	return `Prints the version of ds, of Go, and the system that it is built for.
+
+Example:
+
+    ds version`
+}
 
 // Run prints the version that the build was stamped with.
 func (versionCommand) Run(env *Env) error {

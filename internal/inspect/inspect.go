@@ -89,15 +89,15 @@ type printer struct {
 
 func (p *printer) print(i item) error {
 	if !p.json {
-		_, err := fmt.Fprintln(p.w, printable(i.text()))
+		_, err := fmt.Fprintln(p.w, Printable(i.text()))
 		return err
 	}
 	return json.NewEncoder(p.w).Encode(i)
 }
 
-// printable escapes what a terminal would not show, or would obey: a content type may
+// Printable escapes what a terminal would not show, or would obey: a content type may
 // hold such characters.
-func printable(s string) string {
+func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {

@@ -91,9 +91,9 @@ var layers = map[string]layer{
 		outside: []string{disk},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
-		inside:  []string{".", "stream", "store", "client", "auth", "internal/config", "internal/inspect", "internal/bench"},
+		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/bench"},
 		outside: []string{kong, disk},
-		why:     "commands use the server as a value and the tools around it"},
+		why:     "commands use the server as a value and the tools around it; as clients they tell content types apart"},
 	"cmd/ds": {
 		inside: []string{"internal/cli"},
 		why:    "main makes a context, calls cli.Run and exits"},
