@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +25,14 @@ import (
 	"durablestreams/internal/dstest/process"
 )
 
+// tests runs the tests and removes the binary that some of them use.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return process.Main(t.M) }
+
 // TestMain makes this test binary the "ds" of the scripts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ds": func() {
+	testscript.Main(tests{m}, map[string]func(){"ds": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		os.Exit(cli.Run(ctx, os.Args[1:], &cli.Env{LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
@@ -47,9 +53,24 @@ func TestMain(m *testing.M) {
 //	http STATUS METHOD URL [HEADER...] [BODY] one request; stdout is the answer
 //	code CODE PROGRAM [ARGUMENT...]           run a program that ends with CODE
 //	damage FILE OFFSET                        overwrite 16 bytes of a file
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+func TestScripts(t *testing.T) { testscript.Run(t, scripts("testdata/script")) }
+
+// TestClientScripts runs testdata/client in the same way, with the binary: each of
+// them runs many commands, and this one starts slowly with the race detector.
+func TestClientScripts(t *testing.T) {
+	p := scripts("testdata/client")
+	setup := p.Setup
+	dir := filepath.Dir(process.Build(t))
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("PATH", dir+string(filepath.ListSeparator)+e.Getenv("PATH"))
+		return setup(e)
+	}
+	testscript.Run(t, p)
+}
+
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
+		Dir: dir,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": serve, "finish": finish, "crash": crash, "again": again, "awaitfile": awaitFile, "http": request, "code": code, "damage": damage,
 		},
@@ -59,7 +80,7 @@ func TestScripts(t *testing.T) {
 			e.Values[commandsKey{}] = map[string]process.Command{}
 			return nil
 		},
-	})
+	}
 }
 
 type (
