@@ -114,7 +114,7 @@ func (c *Client) send(ctx context.Context, req *call, token string) (*http.Respo
 	if err == nil {
 		var res *http.Response
 		if res, err = c.opts.HTTPClient.Do(r); err == nil {
-			w.progress()
+			w.timer.Stop()
 			res.Body = &watchedBody{res.Body, inner, w}
 			return res, nil
 		}
@@ -154,7 +154,8 @@ func (c *Client) request(ctx context.Context, req *call, w *watch, token string)
 	return r, err
 }
 
-// watch ends an attempt that makes no progress.
+// watch ends an attempt that makes no progress. Its timer runs while something is
+// waited for.
 type watch struct {
 	timer  *time.Timer
 	limit  time.Duration
@@ -185,10 +186,9 @@ type watchedBody struct {
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
+	b.w.progress()
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		b.w.progress()
-	}
+	b.w.timer.Stop() // what the reader does meanwhile may take its time
 	if err != nil && err != io.EOF && errors.Is(context.Cause(b.ctx), errStalled) {
 		err = errStalled
 	}

@@ -302,6 +302,45 @@ func TestStall(t *testing.T) {
 	})
 }
 
+// A reader that takes its time over a batch loses no connection by that.
+func TestSlowReader(t *testing.T) {
+	bubble(t, client.Options{StallTimeout: time.Minute}, func(n int, r *http.Request, _ string) (*http.Response, error) {
+		if n == 0 {
+			return reply(200, "", "Stream-Next-Offset: 1", "Stream-Up-To-Date: true", "Content-Type: text/plain")
+		}
+		const event = "event: data\ndata: x\n\nevent: control\ndata: {\"streamNextOffset\":\"%d\"%s}\n\n"
+		body := []io.Reader{strings.NewReader(fmt.Sprintf(event, 2, "")), strings.NewReader(fmt.Sprintf(event, 3, "")), strings.NewReader(fmt.Sprintf(event, 4, `,"streamClosed":true`))}
+		res, _ := reply(200, "", "Content-Type: text/event-stream")
+		res.Body = io.NopCloser(&cancelled{io.MultiReader(body...), r.Context()})
+		return res, nil
+	}, func(t *testing.T, c *client.Client, s *server) {
+		n := 0
+		for b, err := range c.Stream("a").Read(t.Context(), &client.ReadOptions{Live: client.SSE}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(b.Data)
+			time.Sleep(time.Hour)
+		}
+		if n != 3 || len(s.requests) != 2 {
+			t.Errorf("%d bytes by %d requests", n, len(s.requests))
+		}
+	})
+}
+
+// cancelled is a body that ends with its request, as those of net/http do.
+type cancelled struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (b *cancelled) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.Reader.Read(p)
+}
+
 // What a live reader asks for, one request after the other; every server of the
 // protocol gets the same.
 func TestReaderRequests(t *testing.T) {
