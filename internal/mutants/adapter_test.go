@@ -69,8 +69,8 @@ var adapterMutants = []mutant{
 		name:    "httpapi-smuggling",
 		promise: "no second request is smuggled behind a chunked body",
 		file:    "httpapi/handler.go",
-		old:     `if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {`,
-		new:     `if len(r.TransferEncoding) > 0 && r.ProtoMajor == 2 {`,
+		old:     `if len(r.TransferEncoding) > 0 {`,
+		new:     `if len(r.TransferEncoding) > 9 {`,
 		caught:  in("TestSmuggling", "./httpapi"),
 	},
 	{
