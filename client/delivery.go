@@ -168,7 +168,7 @@ func (p *Producer) post(ctx context.Context, b *batch) (Appended, error) {
 	if err != nil {
 		return Appended{}, err
 	}
-	return appended(a, len(b.body) > 0), nil
+	return p.s.appended(a, len(b.body) > 0)
 }
 
 // claim moves a producer that has no epoch yet behind the one that the server

@@ -115,6 +115,11 @@ func (c *Client) send(ctx context.Context, req *call, token string) (*http.Respo
 		var res *http.Response
 		if res, err = c.opts.HTTPClient.Do(r); err == nil {
 			w.timer.Stop()
+			if res.Request != nil && res.Request.Method != req.method {
+				res.Body.Close()
+				w.stop()
+				return nil, fmt.Errorf("%s %s: a redirect turned the %s into a %s", req.op, req.target(), req.method, res.Request.Method)
+			}
 			res.Body = &watchedBody{res.Body, inner, w}
 			return res, nil
 		}

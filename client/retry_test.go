@@ -450,6 +450,46 @@ func TestNoStream(t *testing.T) {
 	}
 }
 
+// The login page of a network is no acknowledgement.
+func TestNoAcknowledgement(t *testing.T) {
+	for name, answer := range map[string]func(r *http.Request) (*http.Response, error){
+		"page": func(*http.Request) (*http.Response, error) { return reply(200, "<html>") },
+		"redirect": func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return reply(200, "<html>", "Stream-Next-Offset: 1")
+			}
+			return reply(302, "", "Location: http://login/")
+		},
+	} {
+		bubble(t, client.Options{}, func(_ int, r *http.Request, _ string) (*http.Response, error) {
+			res, err := answer(r)
+			if res != nil {
+				res.Request = r
+			}
+			return res, err
+		}, func(t *testing.T, c *client.Client, s *server) {
+			ctx := t.Context()
+			a := c.Stream("a")
+			if _, err := a.Append(ctx, []byte("x"), &client.AppendOptions{ContentType: "text/plain"}); err == nil {
+				t.Errorf("%s: append is acknowledged", name)
+			}
+			p := produce(t, a, &client.ProducerOptions{ID: "p", ContentType: "text/plain"})
+			if err := p.Append(ctx, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Flush(ctx); err == nil {
+				t.Errorf("%s: a flush is acknowledged", name)
+			}
+			if _, _, err := a.Create(ctx, nil); err == nil {
+				t.Errorf("%s: create is acknowledged", name)
+			}
+			if err := a.Delete(ctx); name == "redirect" && err == nil {
+				t.Errorf("%s: delete is acknowledged", name)
+			}
+		})
+	}
+}
+
 func taken(r *http.Request) (*http.Response, error) {
 	return reply(200, "", "Stream-Next-Offset: 9", "Producer-Seq: "+r.Header.Get("Producer-Seq"), "Producer-Epoch: "+r.Header.Get("Producer-Epoch"))
 }

@@ -226,19 +226,23 @@ func (s *Stream) Append(ctx context.Context, data []byte, opts *AppendOptions) (
 		}
 		return Appended{}, err
 	}
-	return appended(a, o.Producer != nil && len(data) > 0), nil
+	return s.appended(a, o.Producer != nil && len(data) > 0)
 }
 
 // appended reads the outcome. Appends of a producer are answered 200, or 204 if
-// they are duplicates; all others 204.
-func appended(a *answer, numbered bool) Appended {
+// they are duplicates; all others 204. What has none of the protocol's headers comes
+// from somebody else, such as the login page of a network, and means nothing.
+func (s *Stream) appended(a *answer, numbered bool) (Appended, error) {
+	if a.header[wire.HeaderStreamNextOffset] == nil && a.header[wire.HeaderProducerEpoch] == nil {
+		return Appended{}, fmt.Errorf("append %s: the answer has no %s: this is no stream", s.URL(), wire.HeaderStreamNextOffset)
+	}
 	last, _ := wire.ParsePaddedDigits(a.header.Get(wire.HeaderProducerSeq), wire.MaxSafeInteger)
 	return Appended{
 		Tail:      Offset(a.header.Get(wire.HeaderStreamNextOffset)),
 		Closed:    isTrue(a.header.Get(wire.HeaderStreamClosed)),
 		Duplicate: numbered && a.status == http.StatusNoContent,
 		LastSeq:   last,
-	}
+	}, nil
 }
 
 // AppendJSON appends values as messages of a JSON stream, all or none of them.
