@@ -173,28 +173,6 @@ func TestShortenedFile(t *testing.T) {
 	}
 }
 
-// shorten cuts the largest file of a directory in half.
-func shorten(t *testing.T, dir string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var name string
-	var size int64
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Size() > size {
-			name, size = e.Name(), info.Size()
-		}
-	}
-	if size < 1<<20 {
-		t.Fatalf("the largest file in %s has %d bytes", dir, size)
-	}
-	if err := os.Truncate(filepath.Join(dir, name), size/2); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fillUp takes every byte of a file system that a program without special rights
 // can get, and gives them back with the file.
 func fillUp(t *testing.T, dir string) (free func()) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -130,5 +131,27 @@ func checkLog(t *testing.T, log, format string) {
 		case e.Msg == "forged" || strings.Contains(line, "msg=forged") && strings.HasPrefix(line, "time=2026-01-01"):
 			t.Errorf("forged: %q", line)
 		}
+	}
+}
+
+// shorten cuts the largest file of a directory in half.
+func shorten(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name string
+	var size int64
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Size() > size {
+			name, size = e.Name(), info.Size()
+		}
+	}
+	if size < 1<<20 {
+		t.Fatalf("the largest file in %s has %d bytes", dir, size)
+	}
+	if err := os.Truncate(filepath.Join(dir, name), size/2); err != nil {
+		t.Fatal(err)
 	}
 }
