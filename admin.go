@@ -92,5 +92,8 @@ func (s *Server) ready() error {
 	if s.closing {
 		return fmt.Errorf("stopping: %w", ErrShutdown)
 	}
+	if e, ok := s.engine.(observed); ok && e.Full() {
+		return errors.New("the disk is full: changes are refused")
+	}
 	return nil
 }

@@ -64,8 +64,9 @@ type connectionLimit struct {
 	log     *slog.Logger
 
 	open    atomic.Int64
-	refused int64     // since the last line in the log; only Accept uses it
-	nextLog time.Time // likewise
+	turned  atomic.Uint64 // away, of all times
+	refused int64         // since the last line in the log; only Accept uses it
+	nextLog time.Time     // likewise
 }
 
 const (
@@ -152,6 +153,7 @@ func (l *connectionLimit) place() bool {
 // report logs that connections are refused, now and then.
 func (l *connectionLimit) report() {
 	l.refused++
+	l.turned.Add(1)
 	now := time.Now()
 	if now.Before(l.nextLog) {
 		return

@@ -148,6 +148,7 @@ func (s *Server) mount(e engine) error {
 	}
 	s.engine, s.core = e, core
 	s.handler = s.gated(httpapi.Handler(core, s.opts.http()))
+	s.admin.handler.Handle("GET /metrics", s.metrics())
 	return nil
 }
 

@@ -58,9 +58,9 @@ func startAsDocumented(t *testing.T, command []string) (host string) {
 	return ""
 }
 
-// TestRunning and TestOperate do what docs/running.md and docs/operate.md say, next
-// to a binary.
+// TestRunning and the others do what the guides for operators say, next to a binary.
 func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
+func TestObserve(t *testing.T) { pasteGuide(t, "docs/observe.md") }
 func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
 
 // TestCommandLine does what docs/cli.md says, while a server runs.

@@ -42,7 +42,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	if !s.add(endpoint{hs, fast}) {
+	if !s.add(endpoint{hs, fast, limit}) {
 		return errors.Join(ErrShutdown, ln.Close(), fast.Shutdown(ctx))
 	}
 	ended := make(chan error, 1)
@@ -76,8 +76,9 @@ func (s *Server) listen(hs *http.Server, ln net.Listener) error {
 // endpoint is what serves one listener: the fast path, if there is one, and
 // net/http for what that does not take.
 type endpoint struct {
-	http *http.Server
-	fast *fastpath.Server // nil: none
+	http  *http.Server
+	fast  *fastpath.Server // nil: none
+	limit *connectionLimit
 }
 
 // split lets the fast path have the connections first, where there is one and

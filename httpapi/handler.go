@@ -17,7 +17,7 @@ import (
 func Handler(core *protocol.Core, opt *Options) http.Handler { return newHandler(core, opt) }
 
 func newHandler(core *protocol.Core, opt *Options) *handler {
-	h := &handler{core: core, opt: opt.withDefaults()}
+	h := &handler{core: core, opt: opt.withDefaults(), meter: core.NewMeter()}
 	h.opt.Logger = protocol.LimitLog(h.opt.Logger)
 	return h
 }
@@ -34,8 +34,9 @@ func Refusal(core *protocol.Core, opt *Options, err error) http.Handler {
 }
 
 type handler struct {
-	core *protocol.Core
-	opt  Options
+	core  *protocol.Core
+	opt   Options
+	meter *protocol.Meter
 }
 
 // exchange is one request and its answer.
@@ -45,6 +46,7 @@ type exchange struct {
 	r       *http.Request
 	rc      *http.ResponseController
 	req     protocol.Request
+	came    time.Time
 	reading bool // the body was asked for
 	drained bool // and read to its end
 	sent    bool // the head of the answer is on its way
@@ -53,7 +55,7 @@ type exchange struct {
 }
 
 func (h *handler) exchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w)}
+	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w), came: time.Now()}
 	path, query := target(r)
 	x.req = protocol.Request{Method: r.Method, Path: path, Query: query, Host: r.Host, Secure: r.TLS != nil,
 		Header: fields(r.Header), ContentLength: r.ContentLength}

@@ -39,6 +39,7 @@ func (x *exchange) send(res *protocol.Response) {
 		header["Content-Length"] = values[n : n+1 : n+1]
 	}
 	x.sent = true
+	x.meter.Answered(&x.req, res, time.Since(x.came))
 	x.w.WriteHeader(res.Status)
 	if !body {
 		return

@@ -136,7 +136,10 @@ func (e *Engine) writeBatch(b *batch) {
 	}
 	var err error
 	if b.records.Records() > 0 {
+		began := time.Now()
 		err = e.appendJournal(b.records)
+		e.stats.commits.Took(began)
+		e.stats.batches.Observe(int64(len(b.ops)))
 	}
 	e.open.queued.Add(-b.queued)
 	if err != nil {

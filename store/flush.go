@@ -123,7 +123,10 @@ func (e *Engine) runFlusher() {
 		if e.failed() != nil {
 			return
 		}
-		if err := e.flushAll(); err != nil {
+		began := time.Now()
+		err := e.flushAll()
+		e.stats.flushes.Took(began)
+		if err != nil {
 			if !e.closing.Load() || !noSpace(err) {
 				e.fail(err)
 			}

@@ -76,7 +76,8 @@ func (e *Engine) recover() error {
 	}
 	e.open.nextLSN = e.journal.LastLSN() + 1
 	e.durable.Store(e.journal.LastLSN())
-	e.log.Info("store is open", "records", r.records, "took", time.Since(began).Round(time.Millisecond))
+	e.stats.recovery = Recovery{Records: r.records, Took: time.Since(began), Damaged: len(r.broken)}
+	e.log.Info("store is open", "records", r.records, "took", e.stats.recovery.Took.Round(time.Millisecond))
 	return nil
 }
 

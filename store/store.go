@@ -120,6 +120,7 @@ type Engine struct {
 	deadlines deadlines
 	wakes     wakeQueue
 
+	stats   stats
 	space   spaceGuard
 	failure atomic.Pointer[error]
 	stopped chan struct{}
@@ -159,6 +160,7 @@ func Open(fs vfs.FS, dir string, o *Options) (*Engine, error) {
 	e.wakes.init()
 	e.open.init()
 	e.space.init(fs, dir)
+	e.stats.init()
 	if err := e.openFiles(); err != nil {
 		return nil, errors.Join(asDamage(err), e.closeFiles())
 	}

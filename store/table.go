@@ -135,6 +135,17 @@ func (t *table) removeID(id stream.ID) {
 	delete(shard.m, id)
 }
 
+// count gives the number of streams.
+func (t *table) count() (n int) {
+	for i := range t.ids {
+		shard := &t.ids[i]
+		shard.RLock()
+		n += len(shard.m)
+		shard.RUnlock()
+	}
+	return n
+}
+
 // acquire gives the path's slot, locked, with its stream loaded. Every acquire
 // needs a release.
 func (e *Engine) acquire(p stream.Path) (*slot, error) {

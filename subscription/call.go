@@ -46,7 +46,9 @@ func (m *Manager) deliver(s *sub, t *target) {
 	defer cancel()
 	c := &call{cancel: cancel}
 	if n, due := m.issue(s, c); due {
+		began := time.Now()
 		done, err := m.send(ctx, s, n)
+		m.stats.called(began, err)
 		if err != nil {
 			m.log.Warn("webhook was not delivered", "subscription", s.id, "err", err)
 		}

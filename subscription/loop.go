@@ -165,6 +165,7 @@ func (m *Manager) hear(n news, at int64) {
 
 func (m *Manager) eventWritten(s *sub, n news, at int64) {
 	e := &s.event
+	m.stats.eventWritten(n.err)
 	if n.err == nil {
 		e.written, e.failures, e.at, e.problem = n.generation, 0, 0, ""
 		return

@@ -71,6 +71,8 @@ type Manager struct {
 	wakes    registry // by wake stream
 	due      dueHeap
 	gate     gate
+
+	stats stats
 }
 
 // sub is a subscription with what is known of it in memory only.
@@ -109,6 +111,7 @@ func New(opts *Options) *Manager {
 	m.calls, m.cutCalls = context.WithCancel(context.Background())
 	m.gate.init(m.opts.MaxCalls, m.opts.MaxCallsPerTarget)
 	m.random = random{wakeID: newWakeID, unit: mathrand.Float64}
+	m.stats.init()
 	m.bump()
 	return m
 }

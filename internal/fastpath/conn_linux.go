@@ -46,6 +46,7 @@ type conn struct {
 	op       *protocol.Op
 	feed     *protocol.Feed
 	job      *job
+	came     int64 // when the request was there, see loop.nanos; 0: it was not whole
 	deadline int64 // see loop.nanos; 0: none
 	timer    timer
 	reserved int64 // of the core's room for bodies
@@ -225,6 +226,7 @@ func (c *conn) parse(b []byte) bool {
 // begin starts the request. The body is only good during the call.
 func (c *conn) begin(body []byte) {
 	c.deadline, c.begun, c.afterPost = 0, false, c.req.Method == "POST"
+	c.came = c.loop.nanos(c.loop.now)
 	c.pace = protocol.BodyPace{}
 	c.req.BodyRead = true
 	if c.req.BeginWaits() {
@@ -316,6 +318,7 @@ func (c *conn) answerWrite() {
 
 // answer sends an answer and makes ready for the next request.
 func (c *conn) answer(r *protocol.Response) {
+	c.count(r)
 	if r.Rest != nil {
 		c.lend(r)
 		return
@@ -332,6 +335,16 @@ func (c *conn) answer(r *protocol.Response) {
 	c.holds = r
 	c.write(l.wbuf)
 	c.answerDone()
+}
+
+// count takes note of an answer that is on its way.
+func (c *conn) count(r *protocol.Response) {
+	var took time.Duration
+	if c.came > 0 {
+		took = time.Duration(c.loop.nanos(c.loop.now) - c.came)
+	}
+	c.came = 0
+	c.loop.meter.Answered(&c.req, r, took)
 }
 
 // answerDone makes ready for the next request once the answer is on its way.

@@ -44,6 +44,7 @@ func (c *conn) act(act protocol.Action, err error) (again bool) {
 			c.answer(r)
 			return false
 		}
+		c.count(r)
 		l.wbuf = appendHead(l.wbuf, r, c.req.Method, l.dateField(), c.closes)
 	}
 	if len(act.Frame) > 0 {

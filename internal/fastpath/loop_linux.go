@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"durablestreams/internal/protocol"
 )
 
 // loop is one event loop. Its fields belong to its goroutine but for the inbox.
 type loop struct {
 	srv    *Server
+	meter  *protocol.Meter
 	epfd   int
 	wakefd int
 
@@ -81,7 +84,7 @@ func newLoop(srv *Server) (*loop, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create eventfd: %w", err), unix.Close(epfd))
 	}
-	l := &loop{srv: srv, epfd: epfd, wakefd: wakefd, conns: map[int32]*conn{}, rbuf: make([]byte, rbufSize), base: time.Now()}
+	l := &loop{srv: srv, meter: srv.core.NewMeter(), epfd: epfd, wakefd: wakefd, conns: map[int32]*conn{}, rbuf: make([]byte, rbufSize), base: time.Now()}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wakefd)}
 	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, wakefd, &ev); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch eventfd: %w", err), l.closeFiles())

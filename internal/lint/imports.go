@@ -14,11 +14,12 @@ type layer struct {
 }
 
 const (
-	pebble = "github.com/cockroachdb/pebble/v2"
-	disk   = pebble + "/vfs"
-	goJSON = "github.com/go-json-experiment/json"
-	kong   = "github.com/alecthomas/kong"
-	toml   = "github.com/pelletier/go-toml/v2"
+	pebble     = "github.com/cockroachdb/pebble/v2"
+	disk       = pebble + "/vfs"
+	goJSON     = "github.com/go-json-experiment/json"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
+	kong       = "github.com/alecthomas/kong"
+	toml       = "github.com/pelletier/go-toml/v2"
 )
 
 // layers is the import table of the design: stream is at the bottom, cmd on top,
@@ -33,7 +34,7 @@ var layers = map[string]layer{
 		inside: []string{"stream"}, outside: []string{goJSON},
 		why: "it turns bytes into values for server and client alike, so it depends on neither"},
 	"internal/protocol": {
-		inside: []string{"stream", "internal/wire", "internal/glob"},
+		inside: []string{"stream", "internal/wire", "internal/glob", "internal/metric"},
 		why:    "the core speaks to storage through the few methods it declares itself; the root joins them. It never imports store, and no transport"},
 	"httpapi": {
 		inside: []string{"stream", "internal/wire", "internal/protocol"},
@@ -55,13 +56,13 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/mirror", "internal/salvage"}, outside: []string{pebble},
 		why: "the archive keeps rows and chunks for the store and knows nobody above"},
 	"store": {
-		inside: []string{"stream", "internal/journal", "internal/archive"}, outside: []string{disk},
+		inside: []string{"stream", "internal/journal", "internal/archive", "internal/metric"}, outside: []string{disk},
 		why: "the engine sits on journal and archive; the protocol is above it and must stay replaceable"},
 	"auth": {
 		inside: []string{"stream", "internal/wire", "internal/glob"},
 		why:    "who may do what is decided from a request's values alone"},
 	"subscription": {
-		inside: []string{"stream", "internal/glob"},
+		inside: []string{"stream", "internal/glob", "internal/metric"},
 		why:    "durable cursors say in interfaces what they need of engine, wake streams and webhooks; the root joins them"},
 	"internal/control": {
 		inside: []string{"stream", "subscription", "internal/protocol"},
@@ -78,6 +79,8 @@ var layers = map[string]layer{
 	"internal/inspect": {
 		inside: []string{"stream", "store", "subscription", "internal/journal", "internal/archive"}, outside: []string{pebble},
 		why: "it reads what lies on disk; a running server is not needed for that"},
+	"internal/metric": {
+		why: "counting is for all, so it depends on nobody"},
 	"internal/admin": {
 		why: "what operators see is handed to it as functions and handlers; it knows nothing of streams"},
 	"internal/web": {
@@ -87,8 +90,8 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/web"},
-		outside: []string{disk},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/metric", "internal/web"},
+		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
 		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/bench"},

@@ -58,6 +58,7 @@ func (c *Core) endpoint(path string) []string {
 
 // beginControl is Begin for an endpoint with these methods.
 func (c *Core) beginControl(req *Request, methods []string) (*Op, *Response) {
+	req.kind = ControlKind
 	switch {
 	case req.Method == "OPTIONS":
 		return nil, c.preflight(req)

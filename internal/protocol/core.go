@@ -22,6 +22,7 @@ type Core struct {
 	frames   frames
 	pacer    pacer
 	limits   limits
+	stats    stats
 
 	controlRoot string // path of the control API, with the slash at the end
 }
@@ -175,6 +176,7 @@ func (o *Op) looksBackFrom(pos uint64) uint64 {
 // doomed is answered before its body was read if the client waits for a 100 or
 // announced a large one.
 func (c *Core) Begin(req *Request) (*Op, *Response) {
+	req.kind = Other
 	if methods := c.endpoint(req.Path); len(methods) > 0 {
 		return c.beginControl(req, methods)
 	}
@@ -189,6 +191,7 @@ func (c *Core) Begin(req *Request) (*Op, *Response) {
 	if err != nil {
 		return nil, c.Refuse(req, err)
 	}
+	req.kind = 0 // as the method says
 	if req.BeginWaits() {
 		if err := c.limits.changes.enter(); err != nil {
 			return nil, c.Refuse(req, err)
@@ -232,9 +235,9 @@ func (o *Op) beginGet() error {
 	switch {
 	case !q.HasLive:
 	case q.Live == wire.LiveLongPoll:
-		o.mode = Live
+		o.mode, o.req.kind = Live, LongPoll
 	case q.Live == wire.LiveSSE:
-		o.mode, o.sse = Live, true
+		o.mode, o.req.kind, o.sse = Live, SSE, true
 	default:
 		return refuse(stream.InvalidParameter, "live is long-poll or sse")
 	}

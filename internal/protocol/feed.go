@@ -79,6 +79,9 @@ func (f *Feed) end() {
 		f.stop()
 		f.stop = nil
 		f.op.core.limits.live.give(1)
+		if f.op.sse {
+			f.op.core.stats.sse.Add(-1)
+		}
 	}
 }
 
@@ -139,6 +142,10 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 	if head && f.op.sse {
 		a.Response = f.sseHead(from)
 	}
+	if len(a.Frame) > 0 {
+		f.op.core.stats.frames.Add(1)
+		f.op.core.stats.bytes.Add(int64(len(a.Frame)))
+	}
 	if a.Done {
 		f.end()
 	}
@@ -188,6 +195,9 @@ func (f *Feed) begin(now time.Time) *Response {
 		return r
 	}
 	f.begun = true
+	if o.sse {
+		o.core.stats.sse.Add(1)
+	}
 	// The watch comes before the look that decides to wait, so that no change
 	// falls between the two.
 	f.stop = o.core.store.Watch(f.snap, f.wake)

@@ -24,6 +24,8 @@ type Request struct {
 	// BodyRead says that the adapter has the whole body already, so there is
 	// nothing to gain from a look at the stream before.
 	BodyRead bool
+
+	kind Kind // 0: as the method says
 }
 
 // Header gives the field values of a request under a name in the spelling of

@@ -33,6 +33,8 @@ type Response struct {
 	// Last says that the connection is to be closed behind this answer.
 	Last bool
 
+	refusal stream.Kind // why, if it is one
+
 	limits *limits // nil if nothing is held
 	unsent int64   // bytes held of limits.unsent
 	buf    [16]Field

@@ -73,6 +73,7 @@ func (c *Core) Refuse(req *Request, err error) *Response {
 		c.logFailure(req, err)
 	}
 	r := c.answer(req, code)
+	r.refusal = e.Kind
 	r.add("Content-Type", "application/json")
 	r.add("Cache-Control", cacheNever)
 	c.addDetails(r, req, e)
