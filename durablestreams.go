@@ -106,6 +106,9 @@ func (s *Server) openDir(fs vfs.FS, dir string, opts *Options) error {
 	if err := s.mount(e); err != nil {
 		return err
 	}
+	if err := s.mountAdmin(); err != nil {
+		return err
+	}
 	s.opened.Store(true)
 	return nil
 }

@@ -63,6 +63,8 @@ func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
 func TestObserve(t *testing.T) { pasteGuide(t, "docs/observe.md") }
 func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
 
+func TestPageGuide(t *testing.T) { pasteGuide(t, "docs/page.md") }
+
 // TestCommandLine does what docs/cli.md says, while a server runs.
 func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()

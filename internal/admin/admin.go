@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 )
 
 // Options set up a Handler. The zero value works.
@@ -29,6 +30,7 @@ type Options struct {
 type Handler struct {
 	opt     Options
 	mux     *http.ServeMux
+	mounts  mounts
 	guarded http.Handler
 }
 
@@ -45,13 +47,17 @@ func New(opt *Options) *Handler {
 	h.mux.HandleFunc("GET /readyz", answer(h.opt.Ready))
 	h.mux.HandleFunc("GET /{$}", index)
 	addProfiles(h.mux)
-	h.guarded = guard(h.mux)
+	h.guarded = guard(h.mounts.before(h.mux))
 	return h
 }
 
 // Handle adds a handler, also while the others serve. The pattern is one of
 // [http.ServeMux].
 func (h *Handler) Handle(pattern string, handler http.Handler) { h.mux.Handle(pattern, handler) }
+
+// Mount adds a handler for all paths that begin with prefix, as they were sent: a
+// ServeMux would tidy some of them up and redirect. It comes before those of Handle.
+func (h *Handler) Mount(prefix string, handler http.Handler) { h.mounts.add(prefix, handler) }
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.guarded.ServeHTTP(w, r) }
@@ -70,7 +76,12 @@ func answer(check func() error) http.HandlerFunc {
 	}
 }
 
-func index(w http.ResponseWriter, _ *http.Request) {
+// index leads people to the page and tells others what there is.
+func index(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/ui/", http.StatusFound)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprint(w, "/healthz       the process works\n/readyz        clients may come\n/metrics       figures for Prometheus\n/debug/pprof/  profiles of the process\n")
+	fmt.Fprint(w, "/ui/           the page that shows streams\n/api/v1/       the same for programs\n/healthz       the process works\n/readyz        clients may come\n/metrics       figures for Prometheus\n/debug/pprof/  profiles of the process\n")
 }

@@ -83,6 +83,9 @@ var layers = map[string]layer{
 		why: "counting is for all, so it depends on nobody"},
 	"internal/admin": {
 		why: "what operators see is handed to it as functions and handlers; it knows nothing of streams"},
+	"internal/manage": {
+		inside: []string{"stream", "store", "subscription"},
+		why:    "it shows operators what the server knows; no transport and no protocol is known here"},
 	"internal/web": {
 		why: "pages are files and a handler"},
 	"internal/bench": {
@@ -90,7 +93,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/metric", "internal/web"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/web"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {

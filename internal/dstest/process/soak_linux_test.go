@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,7 +194,9 @@ func (s *soak) life(d time.Duration, kill bool) {
 // compared with itself, and at rest with one that has just begun.
 func (s *soak) last(d time.Duration) {
 	s.t.Helper()
+	s.command.Env = append(s.command.Env, "GODEBUG=gctrace=1") // says in the log what is alive
 	p, c := s.start()
+	s.log.alive = nil
 	var memory []int
 	ended := make(chan struct{})
 	go func() {
@@ -204,7 +208,8 @@ func (s *soak) last(d time.Duration) {
 	}()
 	s.work(p, c)
 	<-ended
-	s.flat(memory)
+	s.flat("resident memory", memory)
+	s.flat("live heap", s.log.heap())
 	s.verify(p, c)
 	s.finish(c)
 	used := s.rest(p, c)
@@ -222,14 +227,23 @@ func (s *soak) last(d time.Duration) {
 	}
 }
 
-// flat compares the last third of a process's life with the second.
-func (s *soak) flat(memory []int) {
+// flat compares the last third of a process's life with the second, in MiB. Single
+// values go up and down with what happens to be under way.
+func (s *soak) flat(what string, mib []int) {
 	s.t.Helper()
-	third := len(memory) / 3
-	before, after := slices.Max(memory[third:2*third]), slices.Max(memory[2*third:])
-	s.t.Logf("memory of the last process: at most %d, %d and %d MiB in the thirds of its life", slices.Max(memory[:third]), before, after)
-	if after > before+before/5+16 {
-		s.t.Errorf("memory grows: at most %d MiB in the second third, %d in the last", before, after)
+	if len(mib) < 12 {
+		s.t.Fatalf("%s was looked at %d times", what, len(mib))
+	}
+	var twelfths []int
+	for i := range 12 {
+		part := slices.Sorted(slices.Values(mib[i*len(mib)/12 : (i+1)*len(mib)/12]))
+		twelfths = append(twelfths, part[len(part)/2])
+	}
+	third := len(twelfths) / 3
+	before, after := slices.Max(twelfths[third:2*third]), slices.Max(twelfths[2*third:])
+	s.t.Logf("%s of the last process, MiB, medians along its life: %v", what, twelfths)
+	if after > before+before/5+8 {
+		s.t.Errorf("%s grows: %d MiB in the second third, %d in the last", what, before, after)
 	}
 }
 
@@ -342,6 +356,7 @@ type soakLog struct {
 	lines      int
 	errors     []string
 	goroutines atomic.Int64 // in dumps
+	alive      []int        // MiB that each garbage collection has left
 }
 
 func (l *soakLog) Write(p []byte) (int, error) {
@@ -357,6 +372,11 @@ func (l *soakLog) Write(p []byte) (int, error) {
 		switch {
 		case bytes.HasPrefix(line, []byte("goroutine ")):
 			l.goroutines.Add(1)
+		case bytes.HasPrefix(line, []byte("gc ")):
+			if m := collected.FindSubmatch(line); m != nil {
+				n, _ := strconv.Atoi(string(m[1]))
+				l.alive = append(l.alive, n)
+			}
 		case bytes.HasPrefix(line, []byte("time=")):
 			l.lines++
 			if bytes.Contains(line, []byte("level=ERROR")) || bytes.Contains(line, []byte("panic")) {
@@ -364,6 +384,14 @@ func (l *soakLog) Write(p []byte) (int, error) {
 			}
 		}
 	}
+}
+
+var collected = regexp.MustCompile(`->(\d+) MB, `)
+
+func (l *soakLog) heap() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.alive)
 }
 
 // wrong says what should not have been logged.

@@ -1,0 +1,58 @@
+package durablestreams
+
+import (
+	"net/http"
+	"runtime/debug"
+
+	"durablestreams/httpapi"
+	"durablestreams/internal/manage"
+	"durablestreams/internal/web"
+	"durablestreams/subscription"
+)
+
+// Paths on the admin listener.
+const (
+	adminAPI = "/api/v1"
+	pagePath = "/ui/"
+)
+
+// Subscriptions gives up to max subscriptions whose id comes after one, in the order of
+// ids.
+func (s *Server) Subscriptions(after string, max int) []subscription.Summary {
+	return s.subs.manager.List(after, max)
+}
+
+// mountAdmin gives operators what there is to see once streams are served: the streams
+// themselves, what is known of them, and the page that shows both. All of them have one
+// origin, so that the page needs no leave to read.
+func (s *Server) mountAdmin() error {
+	page, err := web.Handler(pagePath, web.Config{Streams: s.Root(), API: adminAPI, Version: version()})
+	if err != nil {
+		return err
+	}
+	look := s.manageAPI(adminAPI + "/")
+	h := s.admin.handler
+	for _, what := range []string{"streams", "totals", "subscriptions"} {
+		h.Handle("GET "+adminAPI+"/"+what, look)
+	}
+	h.Mount(adminAPI+"/streams/", look)
+	h.Mount(pagePath, page)
+	h.Mount(s.Root(), s.handler)
+	return nil
+}
+
+// manageAPI shows what is known of streams, below a prefix.
+func (s *Server) manageAPI(prefix string) http.Handler {
+	fail := func(w http.ResponseWriter, r *http.Request, err error) {
+		httpapi.Refusal(s.core, s.opts.http(), err).ServeHTTP(w, r)
+	}
+	return s.gated(manage.Handler(prefix, s, fail))
+}
+
+// version is what the build was stamped with.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
