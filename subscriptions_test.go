@@ -130,7 +130,7 @@ func TestKeys(t *testing.T) {
 	if _, err := durablestreams.PublicKeys(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("keys of nobody: %v", err)
 	}
-	if _, err := durablestreams.RotateKeys(dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := durablestreams.RotateKeys(dir, false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("keys of nobody are replaced: %v", err)
 	}
 	s := open(t, dir, nil)
@@ -139,7 +139,7 @@ func TestKeys(t *testing.T) {
 	if got, err := durablestreams.PublicKeys(dir); err != nil || string(got) != published {
 		t.Errorf("%s, %v, and the server says %s", got, err, published)
 	}
-	kid, err := durablestreams.RotateKeys(dir)
+	kid, err := durablestreams.RotateKeys(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,15 @@ func (c *keysShowCommand) Run(env *Env) error {
 // keysRotateCommand is "ds keys rotate".
 type keysRotateCommand struct {
 	Dir string `arg:"" help:"Data directory. A server may be using it."`
+	Now bool   `help:"Sign with the new key at once, for example because the old one is known to others. Receivers that keep the key set refuse what it signs until they ask for the set again."`
 }
 
 // Help is the text below the summary.
 func (keysRotateCommand) Help() string {
-	return `Makes new secrets for webhooks and tokens and prints the id of the new signing key. A running server signs
-with it within a second. The old public key stays published for 15 minutes, so that receivers can verify what was
-signed with it, and callback and claim tokens that are out are taken for a day more.
+	return `Makes new secrets for webhooks and tokens and prints the id of the new signing key. A running server publishes
+its public key within a second and signs with it 10 minutes later, when receivers that keep the key set know it as well.
+The old public key stays published for 15 minutes more, so that receivers can verify what was signed with it. New callback
+and claim tokens are made with the new secret at once; those that are out are taken for a day.
 
 Example:
 
@@ -56,7 +58,7 @@ Example:
 
 // Run replaces.
 func (c *keysRotateCommand) Run(env *Env) error {
-	kid, err := durablestreams.RotateKeys(c.Dir)
+	kid, err := durablestreams.RotateKeys(c.Dir, c.Now)
 	if err != nil {
 		return keysError(c.Dir, err)
 	}

@@ -19,12 +19,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// How long a replaced key is kept for those who hold something that it signed.
+// How long before its use a new key is published, and how long a replaced one is kept
+// for those who hold something that it signed.
 const (
+	// Announce is for how long a new public key stands in the JWK Set before it signs.
+	// Receivers may keep the set for five minutes (§6.5), and caches between may do so
+	// as well: whoever asks again because of an unknown key could get the old set.
+	Announce = 10 * time.Minute
 	// KeepPublished is for how long a replaced public key stays in the JWK Set. It
-	// covers the second in which a server may not have noticed the new key, the time
-	// of one delivery, and three times the replay window that receivers should have
-	// (§7.1: five minutes).
+	// covers the second in which a server may not have noticed the new key, and three
+	// times the replay window that receivers should have (§7.1: five minutes).
 	KeepPublished = 15 * time.Minute
 	// KeepTokens is for how long tokens of a replaced secret are still taken, and
 	// with that the longest life of a token that does not end early by a rotation.
@@ -50,8 +54,15 @@ type keySet struct {
 	signing ed25519.PrivateKey
 	kid     string
 	secret  []byte // of tokens
+	next    *nextKey
 	retired []retiredKey
 	tokens  []retiredSecret
+}
+
+// nextKey is published and takes over when its time comes, in Unix seconds.
+type nextKey struct {
+	signing ed25519.PrivateKey
+	from    int64
 }
 
 // retiredKey is a public key that is published until its time comes, in Unix seconds.
@@ -78,19 +89,44 @@ func newKeySet() (*keySet, error) {
 
 func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed25519.PublicKey) }
 
+// at gives the set as it is at a moment: with the next key in use if its time has come.
+func (s *keySet) at(now time.Time) *keySet {
+	if s.next == nil || s.next.from > now.Unix() {
+		return s
+	}
+	taken := *s
+	taken.signing, taken.kid, taken.next = s.next.signing, keyID(public(s.next.signing)), nil
+	taken.retired = append(slices.Clone(s.retired), retire(s.signing, time.Unix(s.next.from, 0)))
+	return &taken
+}
+
+// retire gives what is left of a key that does not sign any more.
+func retire(key ed25519.PrivateKey, since time.Time) retiredKey {
+	return retiredKey{public(key), since.Add(KeepPublished).Unix()}
+}
+
 // replace makes a set of new keys that remembers of the old ones what others may
-// still need, and nothing that could sign in their name.
-func (s *keySet) replace(now time.Time) (*keySet, error) {
-	next, err := newKeySet()
+// still need. The new signing key takes over after a wait; without one the old key is
+// gone at once. One that was waiting itself has signed nothing, and nobody needs it.
+func (s *keySet) replace(now time.Time, wait time.Duration) (made *keySet, kid string, err error) {
+	old := s.at(now)
+	made, err = newKeySet()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	next.retired = append(s.published(now), retiredKey{public(s.signing), now.Add(KeepPublished).Unix()})
-	next.tokens = append(s.oldSecrets(now), retiredSecret{s.secret, now.Add(KeepTokens).Unix()})
-	if len(next.retired)+len(next.tokens) > maxRetired {
-		return nil, fmt.Errorf("the keys have been replaced too often: at most %d times within %v", maxRetired/2, KeepTokens)
+	kid = made.kid
+	made.retired = old.published(now)
+	made.tokens = append(old.oldSecrets(now), retiredSecret{old.secret, now.Add(KeepTokens).Unix()})
+	if wait > 0 {
+		made.next = &nextKey{made.signing, now.Add(wait).Unix()}
+		made.signing, made.kid = old.signing, old.kid
+	} else {
+		made.retired = append(made.retired, retire(old.signing, now))
 	}
-	return next, nil
+	if len(made.retired)+len(made.tokens) > maxRetired {
+		return nil, "", fmt.Errorf("the keys have been replaced too often: at most %d times within %v", maxRetired/2, KeepTokens)
+	}
+	return made, kid, nil
 }
 
 // published gives the replaced keys that are still in the JWK Set.
@@ -117,6 +153,9 @@ func (s *keySet) encode() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s\n", keyFileHead, keyVersion)
 	fmt.Fprintf(&b, "sign %s\n", encode64(s.signing.Seed()))
+	if s.next != nil {
+		fmt.Fprintf(&b, "next %s %d\n", encode64(s.next.signing.Seed()), s.next.from)
+	}
 	fmt.Fprintf(&b, "token %s\n", encode64(s.secret))
 	for _, k := range s.retired {
 		fmt.Fprintf(&b, "published %s %d\n", encode64(k.public), k.until)
@@ -170,6 +209,8 @@ func (s *keySet) take(words []string) error {
 		return err
 	case name == "sign":
 		s.signing = ed25519.NewKeyFromSeed(secret)
+	case name == "next":
+		s.next = &nextKey{ed25519.NewKeyFromSeed(secret), until}
 	case name == "token":
 		s.secret = secret
 	case name == "published":

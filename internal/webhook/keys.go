@@ -55,10 +55,13 @@ func OpenKeys(fs vfs.FS, path string, log *slog.Logger) (*Keys, error) {
 }
 
 // Rotate replaces the keys in the file at path, which must exist; a server may be
-// using it. Deliveries and tokens are signed with new secrets from then on. The old
-// signing key is erased; its public half stays in the JWK Set for [KeepPublished]. The
-// old token secret only verifies, for [KeepTokens]. The result is the new key's id.
-func Rotate(fs vfs.FS, path string, now time.Time) (kid string, err error) {
+// using it. The new signing key is published at once and signs when wait is over, which
+// should be [Announce]; with none it signs at once, and receivers that have kept the
+// key set refuse its signatures until they fetch the set again. The old public key stays
+// in the JWK Set for [KeepPublished] after its last use. Tokens are made with a new
+// secret at once; the old one only verifies, for [KeepTokens]. The result is the new
+// signing key's id.
+func Rotate(fs vfs.FS, path string, now time.Time, wait time.Duration) (kid string, err error) {
 	file := keyFile{fs, path}
 	if _, err := file.read(); err != nil { // before a folder is made in a wrong place
 		return "", fmt.Errorf("replace the webhook keys: %w", err)
@@ -68,12 +71,12 @@ func Rotate(fs vfs.FS, path string, now time.Time) (kid string, err error) {
 		if err != nil {
 			return err
 		}
-		next, err := old.replace(now)
+		made, id, err := old.replace(now, wait)
 		if err != nil {
 			return err
 		}
-		kid = next.kid
-		return file.write(next.encode())
+		kid = id
+		return file.write(made.encode())
 	})
 	if err != nil {
 		return "", fmt.Errorf("replace the webhook keys: %w", err)
@@ -91,6 +94,10 @@ func (k *Keys) current(now time.Time) (*keySet, error) {
 	if age := now.Sub(k.looked); age < 0 || age >= lookEvery {
 		k.looked = now
 		k.look()
+	}
+	if set := k.set.at(now); set != k.set {
+		k.set = set
+		k.log.Info("the next webhook key signs now", "kid", set.kid)
 	}
 	return k.set, nil
 }
@@ -114,7 +121,11 @@ func (k *Keys) look() {
 		return
 	}
 	k.set, k.text, k.fault = set, text, ""
-	k.log.Info("the webhook keys have been replaced", "kid", set.kid)
+	log := k.log.With("kid", set.kid)
+	if set.next != nil {
+		log = log.With("next", keyID(public(set.next.signing)), "from", time.Unix(set.next.from, 0).UTC().Format(time.RFC3339))
+	}
+	log.Info("the webhook keys have been replaced")
 }
 
 // create makes the first keys, unless another process was faster.
@@ -172,8 +183,8 @@ type jwk struct {
 	X         string `json:"x"`
 }
 
-// JWKS gives the JWK Set (§6.5): the key that signs now, and those it has replaced
-// lately.
+// JWKS gives the JWK Set (§6.5): the key that signs now, the one that will, and those
+// that did lately.
 func (k *Keys) JWKS(now time.Time) ([]byte, error) {
 	set, err := k.current(now)
 	if err != nil {
@@ -182,6 +193,9 @@ func (k *Keys) JWKS(now time.Time) ([]byte, error) {
 	doc := struct {
 		Keys []jwk `json:"keys"`
 	}{Keys: []jwk{jwkOf(public(set.signing))}}
+	if set.next != nil {
+		doc.Keys = append(doc.Keys, jwkOf(public(set.next.signing)))
+	}
 	for _, old := range set.published(now) {
 		doc.Keys = append(doc.Keys, jwkOf(old.public))
 	}

@@ -63,9 +63,12 @@ func keyID(t testing.TB, keys *webhook.Keys, now time.Time) string {
 	return kid
 }
 
-func rotate(t testing.TB, fs vfs.FS, now time.Time) string {
+// rotate replaces the keys at once.
+func rotate(t testing.TB, fs vfs.FS, now time.Time) string { return rotateAfter(t, fs, now, 0) }
+
+func rotateAfter(t testing.TB, fs vfs.FS, now time.Time, wait time.Duration) string {
 	t.Helper()
-	kid, err := webhook.Rotate(fs, keyPath, now)
+	kid, err := webhook.Rotate(fs, keyPath, now, wait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +241,7 @@ func TestKeyFileIsForItsOwner(t *testing.T) {
 	}
 	first := keyID(t, keys, start)
 	check()
-	if second, err := webhook.Rotate(vfs.Default, path, start); err != nil || second == first {
+	if second, err := webhook.Rotate(vfs.Default, path, start, 0); err != nil || second == first {
 		t.Fatalf("rotated from %s to %s, %v", first, second, err)
 	}
 	check()
@@ -286,6 +289,55 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// A receiver that keeps the key set, and a cache between that keeps it as long, know a
+// new key before anything is signed with it.
+func TestAnnouncedRotation(t *testing.T) {
+	const kept = 5 * time.Minute // max-age of the set
+	disk := newDisk(t)
+	keys, body := openKeys(t, disk), []byte("{}")
+	first := keyID(t, keys, start)
+	second := rotateAfter(t, disk, start, webhook.Announce)
+	takeover := start.Add(webhook.Announce)
+	for at := start; at.Before(takeover.Add(webhook.KeepPublished + time.Minute)); at = at.Add(30 * time.Second) {
+		fresh := openKeys(t, disk) // as after a restart
+		for name, k := range map[string]*webhook.Keys{"running": keys, "restarted": fresh} {
+			known, want := start, first
+			if at.Sub(start) > 2*kept {
+				known = at.Add(-2 * kept)
+			}
+			if !at.Before(takeover) {
+				want = second
+			}
+			if got := keyID(t, k, at.Add(time.Second)); got != want {
+				t.Fatalf("%s, %v after the rotation: signs with %s, want %s", name, at.Sub(start), got, want)
+			}
+			if _, set := jwks(t, openKeys(t, disk), known); !verifies(t, sign(t, k, body, at), body, set) {
+				t.Fatalf("%s, %v after the rotation: who has had the key set for %v cannot verify", name, at.Sub(start), 2*kept)
+			}
+		}
+	}
+	for after, want := range map[time.Duration][]string{
+		0: {first, second}, webhook.Announce - time.Second: {first, second}, webhook.Announce: {second, first},
+		webhook.Announce + webhook.KeepPublished - time.Second: {second, first}, webhook.Announce + webhook.KeepPublished: {second},
+	} {
+		if _, set := jwks(t, openKeys(t, disk), start.Add(after)); !slices.Equal(ids(set), want) {
+			t.Errorf("%v after the rotation %q are published, want %q", after, ids(set), want)
+		}
+	}
+
+	// A rotation during the wait takes the place of the key that has not signed yet.
+	third := rotateAfter(t, disk, takeover, webhook.Announce)
+	fourth := rotateAfter(t, disk, takeover.Add(time.Minute), webhook.Announce)
+	if _, set := jwks(t, openKeys(t, disk), takeover.Add(time.Minute)); !slices.Equal(ids(set), []string{second, fourth, first}) {
+		t.Errorf("published are %q, want %q", ids(set), []string{second, fourth, first})
+	}
+	// And one at once does so as well, and keeps what has signed.
+	fifth := rotate(t, disk, takeover.Add(2*time.Minute))
+	if _, set := jwks(t, openKeys(t, disk), takeover.Add(2*time.Minute)); !slices.Equal(ids(set), []string{fifth, first, second}) {
+		t.Errorf("published are %q, want %q without %s", ids(set), []string{fifth, first, second}, third)
+	}
+}
+
 func TestRotationIsBounded(t *testing.T) {
 	disk := newDisk(t)
 	keyID(t, openKeys(t, disk), start)
@@ -293,7 +345,7 @@ func TestRotationIsBounded(t *testing.T) {
 		rotate(t, disk, start)
 	}
 	before := content(t, disk)
-	if _, err := webhook.Rotate(disk, keyPath, start); err == nil {
+	if _, err := webhook.Rotate(disk, keyPath, start, 0); err == nil {
 		t.Error("rotated without end")
 	}
 	if !bytes.Equal(content(t, disk), before) {
@@ -304,7 +356,7 @@ func TestRotationIsBounded(t *testing.T) {
 
 func TestRotateNeedsAFile(t *testing.T) {
 	disk := newDisk(t)
-	if _, err := webhook.Rotate(disk, "data/other/webhook", start); !errors.Is(err, os.ErrNotExist) {
+	if _, err := webhook.Rotate(disk, "data/other/webhook", start, 0); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("rotated nothing: %v", err)
 	}
 	if names := disk.Files("data"); len(names) > 0 {
@@ -319,7 +371,7 @@ func TestRotateWaitsForNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := webhook.Rotate(disk, keyPath, start); err == nil {
+	if _, err := webhook.Rotate(disk, keyPath, start, 0); err == nil {
 		t.Error("rotated while another process held the lock")
 	}
 	if err := lock.Close(); err != nil {
@@ -366,7 +418,7 @@ func TestDamagedKeysAreRefused(t *testing.T) {
 		if _, err := webhook.OpenKeys(disk, keyPath, nil); !errors.Is(err, webhook.ErrKeysDamaged) && !errors.Is(err, webhook.ErrKeysVersion) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, err := webhook.Rotate(disk, keyPath, start); err == nil {
+		if _, err := webhook.Rotate(disk, keyPath, start, 0); err == nil {
 			t.Errorf("%s: rotated", what)
 		}
 		if !bytes.Equal(content(t, disk), text) {
@@ -510,7 +562,7 @@ func TestFailingDisk(t *testing.T) {
 			durable(kid)
 
 			failing()
-			if _, err = webhook.Rotate(disk, keyPath, start); err != nil && !errors.Is(err, syscall.EIO) {
+			if _, err = webhook.Rotate(disk, keyPath, start, 0); err != nil && !errors.Is(err, syscall.EIO) {
 				t.Errorf("%s %d: %v", name, nth, err)
 			}
 			disk.OnOp(nil)
@@ -539,7 +591,7 @@ func TestKeysAreSafeForManyGoroutines(t *testing.T) {
 					t.Error("a signature that the key set does not know")
 				}
 				if i == 0 && n%10 == 0 {
-					if _, err := webhook.Rotate(disk, keyPath, now); err != nil {
+					if _, err := webhook.Rotate(disk, keyPath, now, 0); err != nil {
 						t.Error(err)
 					}
 				}
@@ -555,6 +607,8 @@ func FuzzKeyFile(f *testing.F) {
 	f.Add(content(f, disk))
 	rotate(f, disk, start)
 	rotate(f, disk, start)
+	f.Add(content(f, disk))
+	rotateAfter(f, disk, start, webhook.Announce)
 	f.Add(content(f, disk))
 	f.Add([]byte("ds webhook keys 1\nsign a b c\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
