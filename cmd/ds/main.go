@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,7 +19,11 @@ func main() { os.Exit(run()) }
 // at once at the second. A terminal that goes may send SIGHUP twice, so that one
 // is kept; under nohup it stays ignored. A reader of stdout or stderr that has
 // gone costs what is written to it and not the process.
+//
+// net/http's client prints on the standard logger what receivers of webhooks send
+// unasked. Nothing of ours goes there, and they have no business in the log.
 func run() int {
+	log.SetOutput(io.Discard)
 	signal.Ignore(syscall.SIGPIPE)
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
