@@ -218,12 +218,12 @@ func badAcks(c *client) {
 		"no offset":               {{prefix + "a", "x"}},
 		"the start":               {{prefix + "a", "-1"}},
 		"now":                     {{prefix + "a", "now"}},
-		"a stream that is not":    {{prefix + "none", a1}},
+		"nothing of its streams":  {{"none" + prefix, a1}},
 		"a stream of others":      {{outside, c.head(outside).tail()}},
 		"no path":                 {{prefix + "//a", a1}},
 		"control":                 {{"__ds/x", a1}},
 		"one good and one bad":    {{prefix + "a", a2}, {prefix + "b", beyond}},
-		"one bad and one good":    {{prefix + "none", beyond}, {prefix + "a", a2}},
+		"one bad and one good":    {{prefix + "b", beyond}, {prefix + "a", a2}},
 		"the same, good then bad": {{prefix + "a", a2}, {prefix + "a", beyond}},
 	} {
 		for _, done := range []bool{false, true} {
@@ -241,6 +241,10 @@ func badAcks(c *client) {
 	for _, body := range []string{"x", "[]", `{"acks":{}}`, `{"acks":[1]}`, `{"acks":[{"stream":"a"}]}`, `{"acks":[{"offset":"1"}]}`, `{"done":"yes"}`, `{"generation":"1"}`} {
 		s.does("ack", w.Token, body).code(400, "INVALID_REQUEST")
 	}
+	// A stream that has ended meanwhile spoils nothing, nor does one that never was.
+	gone := c.put(prefix+"gone", text, "x").is(201).tail()
+	c.delete(prefix + "gone").is(204)
+	s.ack(w, false, offset{prefix + "gone", gone}, offset{prefix + "none", a1}).next(false)
 	// The lease is still held, and going back changes nothing.
 	s.ack(w, false, offset{prefix + "a", a2}, offset{prefix + "a", a1}).next(false)
 	s.ack(w, false, offset{prefix + "a", a1}).next(false)

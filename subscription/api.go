@@ -317,7 +317,8 @@ func (m *Manager) fence(ref WakeRef) (fence, *Refusal) {
 	return fence{token: token, generation: ref.Generation, wakeID: ref.WakeID}, nil
 }
 
-// lookUp finds the places that acks name. One that names none spoils them all (§7).
+// lookUp finds the places that acks name. One that names none spoils them all (§7),
+// but a stream may end while a worker is busy with it.
 func (m *Manager) lookUp(acks []Ack) (found []ack, unfit *Refusal, err error) {
 	for _, a := range acks {
 		path, err := parsePath(a.Stream)
@@ -333,7 +334,8 @@ func (m *Manager) lookUp(acks []Ack) (found []ack, unfit *Refusal, err error) {
 		case t.err != nil:
 			return nil, nil, t.err
 		case !t.found:
-			return nil, refuse(InvalidOffset, "an ack names a stream that is not there"), nil
+			found = append(found, ack{path: path})
+			continue
 		}
 		if _, err := t.Locate(offset, t.Tail); err != nil {
 			return nil, refuse(InvalidOffset, reason(err)), nil

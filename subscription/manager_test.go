@@ -253,7 +253,7 @@ func TestAckRefusals(t *testing.T) {
 			"not an offset":    {Stream: "a/y", Offset: "-1"},
 			"other stream's":   {Stream: "a/y", Offset: w.Streams[0].Tail.String()},
 			"not linked":       {Stream: "b/x", Offset: s.tailOf("b/x").String()},
-			"not there":        {Stream: "a/z", Offset: stream.StartLiteral},
+			"nothing there":    {Stream: "b/z", Offset: stream.StartLiteral},
 			"no path":          {Stream: "", Offset: stream.StartLiteral},
 			"a control stream": {Stream: "__ds/x", Offset: stream.StartLiteral},
 		} {
@@ -283,6 +283,22 @@ func TestAckRefusals(t *testing.T) {
 		wantCode(t, err, subscription.InvalidRequest)
 		_, err = s.Ack(t.Context(), "t", ref(w), nil, true)
 		wantCode(t, err, subscription.NotFound)
+	})
+}
+
+// TestAckOfEndedStream: a stream that ends while a worker is busy with it does not
+// spoil what the worker says of the others.
+func TestAckOfEndedStream(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server) {
+		s.mustCreate("s", pull("a/*"))
+		must(t, s.create("a/x", 3))
+		must(t, s.create("a/y", 3))
+		w := s.mustClaim("s")
+		must(t, s.delete("a/y"))
+		more, err := s.Ack(t.Context(), "s", ref(w), ackAll(w), true)
+		if err != nil || more {
+			t.Errorf("%v, more %v", err, more)
+		}
 	})
 }
 

@@ -142,6 +142,10 @@ func (s *state) settle(st *step) {
 // tick ends a lease that is over (§7.3). A webhook that has not answered by
 // then has failed.
 func (s *state) tick(st *step) {
+	// Nothing is ever put off for longer, unless the clock was set back since.
+	s.lease = min(s.lease, s.leaseFrom(st.now))
+	s.retryAt = min(s.retryAt, st.now+int64(maxBackoff))
+	s.asideUntil = min(s.asideUntil, st.now+int64(asidePause))
 	if st.now >= s.asideUntil {
 		for path := range s.aside {
 			s.recall(path)
@@ -388,7 +392,7 @@ func (s *state) check(st *step, f fence) *Refusal {
 type ack struct {
 	path   stream.Path
 	offset stream.Offset
-	tail   tail // found, and not before the offset
+	tail   tail // not before the offset; not found if the stream has ended: then there is nothing to ack
 }
 
 // ack applies the acks of a worker, all or none, and extends the lease or with
@@ -405,6 +409,9 @@ func (s *state) ack(st *step, f fence, acks []ack, unfit *Refusal, done bool) *R
 		a := &acks[i]
 		if !s.links(a.path) {
 			return refuse(InvalidOffset, "an ack names a stream that is not linked")
+		}
+		if !a.tail.found {
+			continue // its offset is 0 and moves nothing
 		}
 		s.recall(a.path)
 		s.learn(st, a.path, a.tail)
@@ -487,6 +494,9 @@ func (s *state) fail(st *step) {
 	s.retries++
 	s.retryAt = st.now + int64(backoff(s.retries, st.random.unit()))
 }
+
+// maxBackoff is the longest pause.
+const maxBackoff = 72 * time.Second
 
 // backoff is the pause before a retry: it doubles from 1 s to 60 s, give or take 20 % (§7.1).
 func backoff(failures uint32, unit float64) time.Duration {

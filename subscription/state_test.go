@@ -121,7 +121,11 @@ func (p *player) command(st *step, name string, args []string) (string, *Refusal
 		var acks []ack
 		for _, a := range args {
 			path, pos, _ := strings.Cut(a, ":")
-			n, _ := strconv.ParseUint(pos, 10, 64)
+			n, err := strconv.ParseUint(pos, 10, 64)
+			if err != nil {
+				acks = append(acks, ack{path: stream.Path(path)}) // it has ended
+				continue
+			}
 			acks = append(acks, ack{path: stream.Path(path), offset: at(n), tail: p.tail(n)})
 		}
 		return "", s.ack(st, p.fence(old), acks, nil, name == "done")
@@ -323,6 +327,20 @@ func TestPullWake(t *testing.T) {
 			1 ack a:4        => g1 held w until 31 a:4/5
 			2 create a 3     => g1 held w until 31 a:0/3
 			2 create a 0     => g1 held w until 31`},
+		{"an acked stream has ended", `
+			0 append a 0 5   => g1 woken a:0/5; announce
+			0 append b 0 5   => g1 woken a:0/5 b:0/5
+			1 claim w        => g1 held w until 31 a:0/5 b:0/5
+			2 gone a         => g1 held w until 31 b:0/5
+			3 ack a:x b:2    => g1 held w until 33 b:2/5
+			4 create a 3     => g1 held w until 33 b:2/5 a:0/3
+			5 ack x/y:x b:5  => INVALID_OFFSET; g1 held w until 33 b:2/5 a:0/3
+			6 done a:x b:5   => g2 woken a:0/3; announce`},
+		{"the clock is set back", `
+			100 append a 0 5  => g1 woken a:0/5; announce
+			100 claim w       => g1 held w until 130 a:0/5
+			10 append a 5 6   => g1 held w until 40 a:0/6
+			40 tick           => g2 woken a:0/6; announce; cut`},
 		{"links", `
 			0 append x/y 0 5   => g1 woken x/y:0/5; announce
 			1 link x/y u       => g1 woken x/y:0/5
@@ -468,6 +486,11 @@ func TestWebhook(t *testing.T) {
 			1 learn a 5      => g1 woken until 30 failed 1 retry 2 a:0/5
 			1.9 issue        => not due; g1 woken until 30 failed 1 retry 2 a:0/5
 			2 issue          => tell a:5; g2 woken until 32 failed 1 retry 0 a:0/5`},
+		{"the clock is set back", `
+			100 append a 0 5 => g0 idle a:0/5
+			100 issue        => tell a:5; g1 woken until 130 a:0/5
+			101 failed       => g1 woken until 130 failed 1 retry 102 a:0/5
+			0 tick           => g1 woken until 30 failed 1 retry 72 a:0/5`},
 		{"not for workers", `
 			0 append a 0 5   => g0 idle a:0/5
 			0 claim w        => INVALID_REQUEST; g0 idle a:0/5
@@ -541,6 +564,9 @@ func TestBackoff(t *testing.T) {
 	}
 	if got := backoff(1<<31, 0.5); got != time.Minute {
 		t.Errorf("after many failures: %v", got)
+	}
+	if got := backoff(7, 1); got != maxBackoff {
+		t.Errorf("the longest pause is %v, not %v", got, maxBackoff)
 	}
 }
 
