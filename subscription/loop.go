@@ -63,9 +63,10 @@ type wakeEvent struct {
 	problem  string // why it could not be written
 }
 
-// eventDue tells whether there is an event to be written, be it later.
+// eventDue tells whether there is an event to be written, be it later. One that comes
+// so late that a worker has acked all its work would name no stream.
 func (s *sub) eventDue() bool {
-	return s.typ == PullWake && s.phase != idle && !s.deleted && !s.event.writing &&
+	return s.typ == PullWake && s.phase != idle && s.pending() && !s.deleted && !s.event.writing &&
 		s.event.durable == s.generation && s.event.written != s.generation
 }
 
@@ -76,6 +77,7 @@ func (m *Manager) schedule(s *sub, now int64) {
 		at = s.deadline(now)
 	}
 	if s.eventDue() {
+		s.event.at = min(s.event.at, now+int64(maxBackoff)) // see tick
 		at = min(at, s.event.at)
 	}
 	if m.due.set(s, at) {
@@ -83,8 +85,12 @@ func (m *Manager) schedule(s *sub, now int64) {
 	}
 }
 
-// maxPause bounds the loop's sleep, so that it notices steps of the clock.
-const maxPause = 10 * time.Second
+// maxPause bounds the loop's sleep, so that it notices steps of the clock; clockStep
+// is the least that counts as one.
+const (
+	maxPause  = 10 * time.Second
+	clockStep = time.Second
+)
 
 // run is the one goroutine that ends leases, makes retries due and writes wake
 // events.
@@ -117,6 +123,12 @@ func (m *Manager) turn() (events []event, next int64) {
 	for _, n := range m.inbox.take() {
 		m.hear(n, at)
 	}
+	if at < m.turned-int64(clockStep) { // the clock was set back: no deadline is right
+		for _, s := range m.subs {
+			m.due.set(s, at)
+		}
+	}
+	m.turned = at
 	switch {
 	case m.closing:
 		return nil, math.MaxInt64

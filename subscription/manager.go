@@ -70,6 +70,7 @@ type Manager struct {
 	explicit registry
 	wakes    registry // by wake stream
 	due      dueHeap
+	turned   int64 // when the loop looked at it last
 	gate     gate
 
 	stats stats

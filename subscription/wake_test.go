@@ -131,6 +131,48 @@ func TestWakeStreamReplacedUnderWrite(t *testing.T) {
 	})
 }
 
+// TestLateEvent: an event that could not be written in time never names no stream.
+func TestLateEvent(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server) {
+		s.mustCreate("s", pull("*"))
+		must(t, s.create("a", 3))
+		w := s.mustClaim("s")
+		_, err := s.Ack(t.Context(), "s", ref(w), ackAll(w), false)
+		must(t, err)
+		must(t, s.create("wake/pool", 0))
+		s.wantEvents("wake/pool")
+		must(t, s.append("a", 3))
+		s.wantEvents("wake/pool", "s a g1")
+	})
+}
+
+// TestClockSetBack: what has a deadline does not wait until the clock has caught up.
+func TestClockSetBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server) {
+		must(t, s.create("wake/pool", 0))
+		s.mustCreate("held", pull("*"))
+		missing := pull("*")
+		missing.WakeStream = "wake/missing"
+		s.mustCreate("unwritten", missing)
+		s.mustCreate("failing", hook("*"))
+		s.setAnswer(func(context.Context, string, *wakeCall) (bool, error) { return false, errors.New("no") })
+		must(t, s.create("a", 3))
+		settle()
+		s.mustClaim("held")
+		s.ClockSetBack(24 * time.Hour)
+		s.take()
+		tries := s.appends
+		time.Sleep(2 * time.Minute)
+		s.wantEvents("wake/pool", "held a g1", "held a g2")
+		if len(s.take()) == 0 {
+			t.Error("a failed delivery waits for the old time")
+		}
+		if s.appends < tries+3 {
+			t.Error("a wake event waits for the old time")
+		}
+	})
+}
+
 // TestOwnWakeStream: events do not wake their own subscription, but others.
 func TestOwnWakeStream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server) {

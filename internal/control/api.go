@@ -141,6 +141,9 @@ func (a *API) claim(req *protocol.ControlRequest, id string) (protocol.ControlAn
 	if err != nil {
 		return nothing, err
 	}
+	if _, err := a.keys.KeyID(); err != nil { // or the lease would be taken and there would be no token for it
+		return nothing, err
+	}
 	w, err := a.subs.Claim(context.Background(), id, worker)
 	if err != nil {
 		return nothing, err

@@ -24,6 +24,7 @@ type recorder struct {
 	created bool
 	wake    subscription.Wake
 	next    bool
+	noKeys  error
 }
 
 func (r *recorder) call(format string, args ...any) error {
@@ -71,8 +72,8 @@ func (r *recorder) Release(_ context.Context, id string, ref subscription.WakeRe
 }
 
 // KeyID and JWKS make it keys, too.
-func (r *recorder) KeyID() (string, error) { return "ds_1", nil }
-func (r *recorder) JWKS() ([]byte, error)  { return []byte(`{"keys":[]}`), nil }
+func (r *recorder) KeyID() (string, error) { return "ds_1", r.noKeys }
+func (r *recorder) JWKS() ([]byte, error)  { return []byte(`{"keys":[]}`), r.noKeys }
 
 type header map[string][]string
 
@@ -236,6 +237,19 @@ func TestBadBodies(t *testing.T) {
 	req.Root = ""
 	if a := serve(t, &recorder{}, req); a.Status != 400 || code(a) != "INVALID_REQUEST" {
 		t.Errorf("without a host: %d %s", a.Status, a.Body)
+	}
+}
+
+// Without keys nothing is done that would need them later.
+func TestKeysComeFirst(t *testing.T) {
+	for path, req := range map[string]*protocol.ControlRequest{
+		"create": request("PUT", "subscriptions/s", `{"type":"webhook","pattern":"x","webhook":{"url":"https://w.example/"}}`),
+		"claim":  request("POST", "subscriptions/s/claim", `{"worker":"w"}`),
+	} {
+		r := &recorder{noKeys: errors.New("no disk")}
+		if _, err := control.New(r, r).Serve(req); !errors.Is(err, r.noKeys) || len(r.calls) > 0 {
+			t.Errorf("%s: %v after %q", path, err, r.calls)
+		}
 	}
 }
 
