@@ -83,25 +83,25 @@ func (c *certificate) use(pair *tls.Certificate, state pairState) {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := time.Now()
 	if due := c.next.Load(); now.UnixNano() >= due && c.next.CompareAndSwap(due, now.Add(certificateCheck).UnixNano()) {
-		c.follow()
+		_ = c.follow() // which has told
 	}
 	return c.pair.Load(), nil
 }
 
-// follow loads the files if they have changed.
-func (c *certificate) follow() {
+// follow loads the files if they have changed. What does not load is told once.
+func (c *certificate) follow() error {
 	state, err := c.state()
 	c.mu.Lock()
 	same, told := err == nil && state == c.loaded, state == c.failed
 	c.mu.Unlock()
 	if same {
-		return
+		return nil
 	}
 	pair, state, err := c.load()
 	if err == nil {
 		c.use(pair, state)
 		c.log.Info("TLS certificate replaced", "file", c.certFile, "expires", pair.Leaf.NotAfter)
-		return
+		return nil
 	}
 	if !told {
 		c.log.Warn("new TLS certificate does not load, the old one stays in use", "err", err)
@@ -109,4 +109,5 @@ func (c *certificate) follow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = state
+	return err
 }

@@ -30,6 +30,12 @@ type Options struct {
 	// Default: what each request shows.
 	PublicURL string
 
+	// TrustedProxies lists addresses and ranges of proxies: what they say of the scheme
+	// and host that a client used (Forwarded, X-Forwarded-Proto, X-Forwarded-Host)
+	// counts where PublicURL would. "unix" is for those that come by a Unix socket.
+	// Default: none.
+	TrustedProxies []string
+
 	// TLSCert and TLSKey are PEM files with a certificate (and those that it is signed
 	// with) and its key. With them Serve speaks TLS, and nothing else. A server
 	// follows the files: it uses new ones within about a second. Default: no TLS.
@@ -229,7 +235,7 @@ func (o *Options) store() *store.Options {
 }
 
 func (o *Options) protocol() *protocol.Options {
-	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, MaxUnsent: o.MaxUnsent,
+	return &protocol.Options{BasePath: o.BasePath, PublicURL: o.PublicURL, TrustedProxies: o.TrustedProxies, MaxBody: o.MaxBody, MaxInflight: o.MaxInflight, MaxUnsent: o.MaxUnsent,
 		MaxLive: o.MaxLive, MaxReads: o.MaxReads, MaxSends: o.MaxSends, PageSize: o.PageSize,
 		LongPollTimeout: o.LongPollTimeout, SSEMaxAge: o.SSEMaxAge, AllowedOrigins: o.AllowedOrigins, Logger: o.Logger}
 }

@@ -138,7 +138,7 @@ func (s *Server) close(ctx context.Context) error {
 	s.closing = true
 	endpoints := s.endpoints
 	s.mu.Unlock()
-	s.core.Drain()
+	s.core.DrainWithin(spreadTime(ctx))
 	ctx, cancel := s.untilFailed(ctx)
 	defer cancel()
 	ended := make(chan struct{})
@@ -152,6 +152,16 @@ func (s *Server) close(ctx context.Context) error {
 	}
 	s.closeSubscriptions(ctx)
 	return s.closeEngine(ctx)
+}
+
+// spreadTime is the part of the grace time in which live reads end one after the
+// other, where they are many.
+func spreadTime(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return settleTime
+	}
+	return time.Until(end) / 2
 }
 
 // closeSubscriptions lets webhook calls end within the grace time. What is not done

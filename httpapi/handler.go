@@ -58,7 +58,7 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{handler: h, w: w, r: r, rc: http.NewResponseController(w), came: time.Now()}
 	path, query := target(r)
 	x.req = protocol.Request{Method: r.Method, Path: path, Query: query, Host: r.Host, Secure: r.TLS != nil,
-		Header: fields(r.Header), ContentLength: r.ContentLength}
+		Header: fields(r.Header), ContentLength: r.ContentLength, Proxied: h.core.Proxied(func() string { return r.RemoteAddr })}
 	return x
 }
 
@@ -224,6 +224,7 @@ func (x *exchange) live(op *protocol.Op) {
 	})
 	defer feed.Close()
 	var timer *time.Timer
+	draining := x.core.Draining()
 	for {
 		act, err := feed.Step(time.Now())
 		if err != nil {
@@ -246,7 +247,8 @@ func (x *exchange) live(op *protocol.Op) {
 		select {
 		case <-wake:
 		case <-timer.C:
-		case <-x.core.Draining():
+		case <-draining:
+			draining = nil // the next step tells when to end
 		case <-x.r.Context().Done():
 			return // recover cuts what has no answer yet
 		}

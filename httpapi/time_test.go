@@ -410,3 +410,36 @@ func TestTricklingBody(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// Where there are many live readers and time, they end one after the other, so that
+// not all clients come back at once.
+func TestManyReadersEndSpreadOut(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *piped) {
+		const readers = 100 // 50 ms worth of ends
+		s.do(201, "PUT", "a", "", text)
+		ends := make(chan time.Time)
+		for i := range readers {
+			go func() {
+				_, res := s.get("a?offset=-1&live=" + []string{"sse", "long-poll"}[i%2])
+				if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode == 200 && !strings.HasSuffix(string(b), "}\n\n") {
+					t.Errorf("a live read ends with %d %q %v", res.StatusCode, b, err)
+				}
+				ends <- time.Now()
+			}()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		s.core.DrainWithin(time.Second)
+		moments := map[time.Time]bool{}
+		for range readers {
+			at := <-ends
+			moments[at] = true
+			if d := at.Sub(begin); d > 50*time.Millisecond {
+				t.Errorf("an end after %v", d)
+			}
+		}
+		if len(moments) < readers/2 {
+			t.Errorf("only %d different moments", len(moments))
+		}
+	})
+}

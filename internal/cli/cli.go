@@ -36,6 +36,9 @@ type Env struct {
 	Stdout    io.Writer // results
 	Stderr    io.Writer // errors and logs
 
+	// Reload asks a server to take its settings anew. Nil: nobody does.
+	Reload <-chan struct{}
+
 	args []string // the command line
 }
 
@@ -68,7 +71,7 @@ const description = "A server for Durable Streams: append-only, replayable strea
 // ctx has ended.
 func Run(ctx context.Context, args []string, env *Env) (exitCode int) {
 	out := &output{Writer: env.Stdout}
-	env = &Env{LookupEnv: env.LookupEnv, Stdin: env.Stdin, Stdout: out, Stderr: env.Stderr, args: args}
+	env = &Env{LookupEnv: env.LookupEnv, Stdin: env.Stdin, Stdout: out, Stderr: env.Stderr, Reload: env.Reload, args: args}
 	set := newSettings(env.LookupEnv)
 	helped := false
 	parser, err := newParser(&commands{}, set,

@@ -38,18 +38,24 @@ Example:
 // Run checks.
 func (c *configCheckCommand) Run(env *Env) error {
 	nothing := func(string) (string, bool) { return "", false }
-	_, checked, err := parseServe([]string{"serve", "--" + configFlag, c.File}, nothing)
+	_, parsed, err := parseServe([]string{"serve", "--" + configFlag, c.File}, nothing)
 	if err != nil {
 		return usageError{err}
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: %d settings, nothing wrong\n", c.File, len(checked.file))
+	n := 0
+	for _, p := range parsed.Path {
+		if p.Resolved {
+			n++
+		}
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s: %d settings, nothing wrong\n", c.File, n)
 	return err
 }
 
 // parseServe reads the settings of a server anew: a command line that is one of ds
 // serve, an environment, and the settings file that they name. All of it has been
 // checked as far as it can be without a server.
-func parseServe(args []string, lookup func(string) (string, bool)) (*kong.Context, *settings, error) {
+func parseServe(args []string, lookup func(string) (string, bool)) (*serveCommand, *kong.Context, error) {
 	var c commands
 	s := newSettings(lookup)
 	parser, err := newParser(&c, s)
@@ -60,7 +66,7 @@ func parseServe(args []string, lookup func(string) (string, bool)) (*kong.Contex
 	if err = s.explain(err); err != nil {
 		return nil, nil, err
 	}
-	return parsed, s, c.Serve.options(nil).Validate()
+	return &c.Serve, parsed, c.Serve.options(nil).Validate()
 }
 
 // configShowCommand is "ds config show". It has all the flags of serve.

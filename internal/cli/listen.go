@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -35,6 +36,9 @@ func (c *serveCommand) listenAdmin(ctx context.Context) (ln net.Listener, missin
 
 // listen opens the port; its errors are one line each.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return listenUnix(ctx, flag, path)
+	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, usageError{fmt.Errorf("%s: %q is not an address: want host:port, such as 127.0.0.1:8642", flag, address)}
 	}
@@ -49,4 +53,28 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("no permission to listen on %s; choose a port from 1024 on with %s", address, flag)
 	}
 	return nil, fmt.Errorf("listen on %s: %w", address, err)
+}
+
+// listenUnix opens a socket. One that a server has left behind, because it was killed,
+// is taken over. Who may connect is decided by the permissions of its folder.
+func listenUnix(ctx context.Context, flag, path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "unix", path)
+		if err == nil {
+			return nil, errors.Join(fmt.Errorf("%s is in use by another process; choose another socket with %s", path, flag), conn.Close())
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", path, err)
+		}
+	}
+	var config net.ListenConfig
+	ln, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return ln, nil
 }

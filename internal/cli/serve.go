@@ -30,13 +30,14 @@ var groups = []kong.Group{
 
 // serveCommand is "ds serve". Sizes and times are those of durablestreams.Options.
 type serveCommand struct {
-	Listen      string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on. Port 0 picks a free one."`
-	AdminListen string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
-	BasePath    string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
-	PublicURL   string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
-	TLSCert     string   `group:"network" name:"tls-cert" placeholder:"FILE" help:"Certificate (PEM, with the intermediate ones) for HTTPS; the port then speaks nothing else. New files are used by themselves."`
-	TLSKey      string   `group:"network" name:"tls-key" placeholder:"FILE" help:"Key of the certificate (PEM)."`
-	CORSOrigins []string `group:"network" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
+	Listen         string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on, or unix:PATH for a socket. Port 0 picks a free one."`
+	AdminListen    string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
+	BasePath       string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
+	PublicURL      string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
+	TrustedProxies []string `group:"network" placeholder:"range" help:"Addresses and ranges (10.0.0.0/8) of proxies, or unix for those that use the socket. What they say of scheme and host (Forwarded, X-Forwarded-Proto, X-Forwarded-Host) counts in place of a public URL."`
+	TLSCert        string   `group:"network" name:"tls-cert" placeholder:"FILE" help:"Certificate (PEM, with the intermediate ones) for HTTPS; the port then speaks nothing else. New files are used by themselves."`
+	TLSKey         string   `group:"network" name:"tls-key" placeholder:"FILE" help:"Key of the certificate (PEM)."`
+	CORSOrigins    []string `group:"network" reload:"" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
 	EventLoops int  `group:"network" placeholder:"N" help:"Event loops of the fast path. Default: one for two processors."`
@@ -70,7 +71,7 @@ type serveCommand struct {
 	Config        string        `group:"process" placeholder:"FILE" help:"Settings file (TOML), see ds config example. Flags and the environment win over it."`
 	ShutdownGrace time.Duration `group:"process" default:"10s" placeholder:"${default}" help:"How long requests may go on after SIGTERM or SIGINT. A second signal ends the server at once."`
 	LogFormat     string        `group:"process" enum:"text,json" default:"text" placeholder:"${default}" help:"Format of the log on stderr: text or json."`
-	LogLevel      string        `group:"process" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
+	LogLevel      string        `group:"process" reload:"" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
 }
 
 // Help is the text below the summary.
@@ -91,7 +92,7 @@ A flag wins over its environment variable, that over the file. Sizes take B, KiB
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
-		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL,
+		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, TrustedProxies: c.TrustedProxies,
 		TLSCert: c.TLSCert, TLSKey: c.TLSKey, AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
@@ -103,8 +104,10 @@ func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 }
 
 // Run serves until ctx ends.
-func (c *serveCommand) Run(ctx context.Context, env *Env) error {
-	log := c.logger(env)
+func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) error {
+	level := new(slog.LevelVar)
+	level.Set(c.level())
+	log := c.logger(env, level)
 	opts := c.options(log)
 	if err := opts.Validate(); err != nil {
 		return usageError{err}
@@ -136,6 +139,10 @@ func (c *serveCommand) Run(ctx context.Context, env *Env) error {
 			log.Warn("with --webhook-allow-local they can also make this server send requests to services of this machine")
 		}
 	}
+	n := newNotifier(env)
+	n.ready()
+	context.AfterFunc(ctx, n.stopping)
+	go (&reloader{env: env, log: log, level: level, server: s, notify: n, parsed: parsed}).run(ctx)
 	if err := s.Serve(ctx, ln); err != nil {
 		log.Error("stopped", "err", err)
 		return err
@@ -159,11 +166,14 @@ func makeRoomForLoops(loops int) {
 	runtime.GOMAXPROCS(procs + loops)
 }
 
-func (c *serveCommand) logger(env *Env) *slog.Logger {
-	var level slog.Level
+func (c *serveCommand) level() (level slog.Level) {
 	if level.UnmarshalText([]byte(c.LogLevel)) != nil {
 		level = slog.LevelInfo // kong lets only known levels through
 	}
+	return level
+}
+
+func (c *serveCommand) logger(env *Env, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(env.Stderr, opts))
@@ -179,6 +189,9 @@ func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Add
 		if c.TLSCert != "" {
 			base = "https://" + reachable(addr)
 		}
+	}
+	if addr.Network() == "unix" {
+		fmt.Fprintf(env.Stdout, "socket      %s\n", addr)
 	}
 	fmt.Fprintf(env.Stdout, "streams     %s%s<path>\n", base, s.Root())
 	if admin != nil {
@@ -199,7 +212,10 @@ func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Add
 // reachable is an address that a client on this machine can use.
 func reachable(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsUnspecified() {
+	switch {
+	case !ok:
+		return "localhost" // by a socket, which is named besides
+	case !tcp.IP.IsUnspecified():
 		return addr.String()
 	}
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
@@ -207,5 +223,5 @@ func reachable(addr net.Addr) string {
 
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+	return !ok || tcp.IP.IsLoopback() // a Unix socket is on this machine, too
 }

@@ -34,6 +34,7 @@ type conn struct {
 	begun     bool // a head has begun to come, and its time runs
 	again     bool // the feed was woken while a worker stepped it
 	afterPost bool // the last request was a POST
+	proxied   bool // the peer is a trusted proxy
 	resuming  bool // a message is on its way for another turn
 
 	in  []byte // read but not used
@@ -219,7 +220,7 @@ func (c *conn) parse(b []byte) bool {
 	}
 	c.head = h
 	c.req = protocol.Request{Method: h.method, Path: h.path, Query: h.query, Host: h.host, Header: h,
-		ContentLength: h.contentLength, BodyRead: true}
+		ContentLength: h.contentLength, BodyRead: true, Proxied: c.proxied}
 	return true
 }
 

@@ -86,8 +86,9 @@ func (s *Server) Take(nc net.Conn, ended func()) (taken bool) {
 	}); err != nil || fd < 0 {
 		return false
 	}
+	proxied := s.core.Proxied(func() string { return nc.RemoteAddr().String() })
 	l := s.loops[s.next.Add(1)%uint64(len(s.loops))]
-	if s.ending.Load() || !l.post(message{&conn{fd: fd, loop: l, ended: ended}, accepted}) {
+	if s.ending.Load() || !l.post(message{&conn{fd: fd, loop: l, ended: ended, proxied: proxied}, accepted}) {
 		_ = unix.Close(fd)
 		return false
 	}

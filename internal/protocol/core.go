@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"durablestreams/internal/wire"
 	"durablestreams/stream"
@@ -16,9 +18,11 @@ type Core struct {
 	store    Store
 	opt      Options
 	root     string // path of all streams, with the slash at the end
-	common   []Field
+	proxies  proxies
+	cors     atomic.Pointer[corsPolicy]
 	draining chan struct{}
 	drain    sync.Once
+	ending   time.Duration // over which live reads end, once draining is closed
 	frames   frames
 	pacer    pacer
 	limits   limits
@@ -36,7 +40,8 @@ func New(store Store, opt *Options) (*Core, error) {
 	c.opt.Logger = LimitLog(c.opt.Logger)
 	c.root = c.opt.BasePath + "/v1/stream/"
 	c.controlRoot = c.root + controlSegment
-	c.common = commonFields(&c.opt)
+	c.proxies, _ = parseProxies(c.opt.TrustedProxies) // which Validate has seen
+	c.AllowOrigins(c.opt.AllowedOrigins)
 	c.pacer.rate = pacedRate * runtime.GOMAXPROCS(0)
 	c.limits.init(&c.opt)
 	return c, nil
@@ -51,7 +56,21 @@ func (c *Core) Root() string { return c.root }
 // Drain lets all feeds end with their next step, and new ones with their first:
 // long-polls with what there is, SSE with a last control event. Writes and
 // reads go on. It is idempotent.
-func (c *Core) Drain() { c.drain.Do(func() { close(c.draining) }) }
+func (c *Core) Drain() { c.DrainWithin(0) }
+
+// endsPerSecond is how many live reads end in a second while there is time: their
+// clients all come back, here or elsewhere.
+const endsPerSecond = 2000
+
+// DrainWithin is Drain, but when there are many feeds they end one after the other,
+// within a time.
+func (c *Core) DrainWithin(d time.Duration) {
+	c.drain.Do(func() {
+		need := time.Duration(c.limits.live.used.Load()) * time.Second / endsPerSecond
+		c.ending = max(min(d, need), 0)
+		close(c.draining)
+	})
+}
 
 // Cork says that the caller is about to begin several operations, one after the
 // other without waiting, and will call Uncork then: an event loop with the

@@ -22,27 +22,35 @@ const acceptedHeaders = "Content-Type, Authorization, If-None-Match, Last-Event-
 // seconds.
 const preflightMaxAge = "86400"
 
-// commonFields lists the fields of every answer that do not depend on the
-// request (§12.7).
-func commonFields(o *Options) []Field {
-	f := []Field{
+// corsPolicy says who may use the server from a page.
+type corsPolicy struct {
+	allowed []string // nil: all
+	common  []Field  // of every answer, whatever the request (§12.7)
+}
+
+// AllowOrigins replaces Options.AllowedOrigins while requests are served.
+func (c *Core) AllowOrigins(allowed []string) {
+	p := &corsPolicy{allowed: slices.Clone(allowed), common: []Field{
 		{"X-Content-Type-Options", "nosniff"},
 		{"Cross-Origin-Resource-Policy", "cross-origin"},
 		{"Access-Control-Expose-Headers", exposedHeaders},
+	}}
+	if allowed == nil {
+		p.common = append(p.common, Field{"Access-Control-Allow-Origin", "*"})
+	} else {
+		p.common = append(p.common, Field{"Vary", "Origin"})
 	}
-	if o.AllowedOrigins == nil {
-		return append(f, Field{"Access-Control-Allow-Origin", "*"})
-	}
-	return append(f, Field{"Vary", "Origin"})
+	c.cors.Store(p)
 }
 
 // allowOrigin names the request's origin if it is on the allow-list.
 func (c *Core) allowOrigin(r *Response, req *Request) {
-	if c.opt.AllowedOrigins == nil {
+	allowed := c.cors.Load().allowed
+	if allowed == nil {
 		return
 	}
 	origin := req.Header.Values("Origin")
-	if len(origin) == 1 && slices.ContainsFunc(c.opt.AllowedOrigins, func(o string) bool { return strings.EqualFold(o, origin[0]) }) {
+	if len(origin) == 1 && slices.ContainsFunc(allowed, func(o string) bool { return strings.EqualFold(o, origin[0]) }) {
 		r.add("Access-Control-Allow-Origin", origin[0])
 	}
 }

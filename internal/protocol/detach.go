@@ -26,7 +26,7 @@ func (f *Feed) Detach() {
 
 // keptHeader copies what an answer may still depend on.
 func (c *Core) keptHeader(h Header) Header {
-	if c.opt.AllowedOrigins == nil {
+	if c.cors.Load().allowed == nil {
 		return origins(nil)
 	}
 	var kept origins

@@ -20,6 +20,8 @@ type Feed struct {
 	begun bool            // the place in the stream is found
 	over  bool
 
+	drained bool // the deadline is that of the server's end, if that comes first
+
 	immediate bool  // as Immediate found it for the next step
 	unsent    int64 // bytes held of limits.unsent, for the last frame
 
@@ -226,10 +228,22 @@ func (f *Feed) look(now time.Time) (Action, error) {
 	if r := f.pollData(now); r != nil {
 		return Action{Response: r, Done: true}, nil
 	}
-	if f.op.core.isDraining() || !now.Before(f.deadline) {
+	if f.timeUp(now) {
 		return Action{Response: f.pollEmpty(now), Done: true}, nil
 	}
 	return Action{Wait: f.deadline}, nil
+}
+
+// timeUp reports whether a feed that has nothing to give ends. When the server does,
+// each feed has its own moment.
+func (f *Feed) timeUp(now time.Time) bool {
+	if !f.drained && f.op.core.isDraining() {
+		f.drained = true
+		if end := now.Add(time.Duration(rand.Float64() * float64(f.op.core.ending))); end.Before(f.deadline) {
+			f.deadline = end
+		}
+	}
+	return !now.Before(f.deadline)
 }
 
 // pollData answers a long-poll that has data or is at the end of a closed stream,

@@ -21,6 +21,11 @@ type Options struct {
 	// used, as far as the request shows it.
 	PublicURL string
 
+	// TrustedProxies lists the addresses, and ranges of them, of proxies that say how
+	// a client reached them; "unix" is for those that come by a Unix socket. Default:
+	// nobody's word counts.
+	TrustedProxies []string
+
 	// MaxBody is the largest body of a PUT or POST in bytes. Default 16 MiB.
 	MaxBody int64
 
@@ -121,6 +126,9 @@ func (o *Options) Validate() error {
 	}
 	if d.PublicURL != "" && !validOrigin(d.PublicURL, true) {
 		errs = append(errs, fmt.Errorf("public URL %q: want http:// or https://, a host and at most a path", d.PublicURL))
+	}
+	if _, err := parseProxies(d.TrustedProxies); err != nil {
+		errs = append(errs, err)
 	}
 	for _, origin := range d.AllowedOrigins {
 		if !validOrigin(origin, false) {

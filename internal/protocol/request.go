@@ -17,6 +17,10 @@ type Request struct {
 	Secure bool   // it came over TLS
 	Header Header
 
+	// Proxied says that it came from a proxy whose word about the client counts, see
+	// Core.Proxied.
+	Proxied bool
+
 	// ContentLength is the announced length of the body, -1 if it was not
 	// announced and there may be one.
 	ContentLength int64

@@ -124,7 +124,7 @@ const (
 // answer starts a response with the fields that every answer has.
 func (c *Core) answer(req *Request, status int) *Response {
 	r := &Response{Status: status}
-	r.Fields = append(r.buf[:0], c.common...)
+	r.Fields = append(r.buf[:0], c.cors.Load().common...)
 	c.allowOrigin(r, req)
 	return r
 }

@@ -34,7 +34,7 @@ func (f *Feed) sseHead(from uint64) *Response {
 // lookSSE gives the next frame. A stream that is gone ends the answer cleanly:
 // the client learns why when it comes back.
 func (f *Feed) lookSSE(snap stream.Snapshot, err error, now time.Time) (Action, error) {
-	last := f.spoken && (f.op.core.isDraining() || !now.Before(f.deadline))
+	last := f.spoken && f.timeUp(now)
 	var frame []byte
 	if err == nil {
 		if f.snap = snap; f.pos < snap.Tail && !last {

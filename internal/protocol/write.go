@@ -252,13 +252,18 @@ func (c *Core) location(req *Request) string { return c.origin(req) + req.Path }
 // origin is what stands before a path of this server in a URL that the client can
 // use, "" if it named no host.
 func (c *Core) origin(req *Request) string {
-	switch {
-	case c.opt.PublicURL != "":
+	if c.opt.PublicURL != "" {
 		return c.opt.PublicURL
-	case req.Host == "":
-		return ""
-	case req.Secure:
-		return "https://" + req.Host
 	}
-	return "http://" + req.Host
+	scheme, host := "http", req.Host
+	if req.Secure {
+		scheme = "https"
+	}
+	if req.Proxied {
+		scheme, host = forwarded(req.Header, scheme, host)
+	}
+	if host == "" {
+		return ""
+	}
+	return scheme + "://" + host
 }

@@ -1,0 +1,18 @@
+package durablestreams
+
+// Reload takes over from opts what can change while the server runs: AllowedOrigins,
+// and the contents of the files of TLSCert and TLSKey, which it looks at in any case.
+// The other options stay as they were. If something is wrong with opts, or a file,
+// everything stays. It may be called at any time.
+func (s *Server) Reload(opts *Options) error {
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	if s.cert != nil {
+		if err := s.cert.follow(); err != nil {
+			return err
+		}
+	}
+	s.core.AllowOrigins(opts.AllowedOrigins)
+	return nil
+}
