@@ -32,6 +32,9 @@ const (
 	ForkSourceNotFound  Kind = "fork_source_not_found"
 	ForkSourceGone      Kind = "fork_source_gone"
 	ForkTooDeep         Kind = "fork_too_deep"
+	Unauthenticated     Kind = "unauthenticated" // the request does not say who sends it
+	InvalidToken        Kind = "invalid_token"   // what it says is wrong, or too old
+	Forbidden           Kind = "forbidden"       // whoever sends it may not do that
 	TooLarge            Kind = "too_large"
 	StreamFull          Kind = "stream_full" // the last position an offset can name is reached
 	Busy                Kind = "busy"

@@ -159,3 +159,50 @@ func (p Pattern) Match(path stream.Path) bool {
 func (s segment) matches(text string) bool {
 	return s.wild == one || s.text == plain(text)
 }
+
+// Covers tells whether it is sure that every path that other matches is matched by
+// p, too. It compares segment by segment, so it may miss what only follows from
+// several of them together: `*/**` and `**/*` match the same paths, and do not
+// cover each other.
+func (p Pattern) Covers(other Pattern) bool {
+	if len(p.segments) == 0 || len(other.segments) == 0 {
+		return false
+	}
+	return covers(p.segments, other.segments)
+}
+
+// covers is Match with the segments of a pattern in the place of those of a path.
+func covers(p, other []segment) bool {
+	at, lastDeep, fromDeep := 0, -1, 0
+	i := 0
+	for i < len(other) {
+		switch {
+		case at < len(p) && p[at].wild == deep:
+			lastDeep, fromDeep = at, i
+			at++
+		case at < len(p) && p[at].covers(other[i]):
+			at++
+			i++
+		case lastDeep < 0:
+			return false
+		default:
+			fromDeep++
+			i, at = fromDeep, lastDeep+1
+		}
+	}
+	if at < len(p) && p[at].wild == deep {
+		at++
+	}
+	return at == len(p)
+}
+
+// covers tells whether a segment, which is no `**`, stands for all that other does.
+func (s segment) covers(other segment) bool {
+	switch other.wild {
+	case deep:
+		return false
+	case one:
+		return s.wild == one
+	}
+	return s.wild == one || s.text == other.text
+}

@@ -18,6 +18,7 @@ const (
 	disk       = pebble + "/vfs"
 	goJSON     = "github.com/go-json-experiment/json"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
+	goJOSE     = "github.com/go-jose/go-jose/v4"
 	kong       = "github.com/alecthomas/kong"
 	toml       = "github.com/pelletier/go-toml/v2"
 )
@@ -59,8 +60,8 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/journal", "internal/archive", "internal/metric"}, outside: []string{disk},
 		why: "the engine sits on journal and archive; the protocol is above it and must stay replaceable"},
 	"auth": {
-		inside: []string{"stream", "internal/wire", "internal/glob"},
-		why:    "who may do what is decided from a request's values alone"},
+		inside: []string{"stream", "internal/wire", "internal/glob"}, outside: []string{goJOSE},
+		why: "who may do what is decided from a request's values and an issuer's keys alone; streams and transports are none of its business"},
 	"subscription": {
 		inside: []string{"stream", "internal/glob", "internal/metric"},
 		why:    "durable cursors say in interfaces what they need of engine, wake streams and webhooks; the root joins them"},
