@@ -39,6 +39,7 @@ type Server struct {
 	engine  engine
 	store   *store.Engine  // the same; nil if there is none
 	subs    *subscriptions // nil: none
+	access  *access        // nil: everybody may do everything
 	core    *protocol.Core
 	handler http.Handler
 	admin   *adminServer
@@ -120,6 +121,9 @@ func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.access, err = openAccess(fs, dir, &s.opts); err != nil {
+		return nil, err
+	}
 	so := s.opts.store()
 	so.SameType = wire.SameMediaType
 	so.OnFatal = s.fail
@@ -144,6 +148,9 @@ func (s *Server) mount(e engine) error {
 	po := s.opts.protocol()
 	if s.subs != nil {
 		po.Control = s.subs.api()
+	}
+	if s.access != nil {
+		po.Access = s.access
 	}
 	core, err := protocol.New(e, po)
 	if err != nil {

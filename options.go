@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"durablestreams/auth"
 	"durablestreams/httpapi"
 	"durablestreams/internal/fastpath"
 	"durablestreams/internal/protocol"
@@ -44,6 +45,9 @@ type Options struct {
 	// AllowedOrigins lists the origins whose pages may use the server from a
 	// browser. Default: all.
 	AllowedOrigins []string
+
+	// Access says who may do what. Default: everybody may do everything.
+	Access *auth.Options
 
 	// MaxBody bounds the body of one request in bytes. Default 16 MiB.
 	MaxBody int64
@@ -223,6 +227,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := d.webhookPolicy(); err != nil {
 		errs = append(errs, err)
+	}
+	if d.Access != nil {
+		errs = append(errs, d.Access.Validate())
 	}
 	if d.ShutdownGrace < 0 {
 		errs = append(errs, errors.New("shutdown grace: negative duration"))

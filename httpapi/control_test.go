@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"durablestreams/internal/protocol"
+	"durablestreams/stream"
 )
 
 // counting is a control API with one endpoint that counts its requests.
@@ -18,6 +19,8 @@ func (*counting) Methods(path string) []string {
 	}
 	return nil
 }
+
+func (*counting) Needs(string) (stream.Right, stream.Path) { return 0, "" }
 
 func (c *counting) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
 	if r.Path == "panic" {

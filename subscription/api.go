@@ -267,16 +267,16 @@ func (m *Manager) Callback(ctx context.Context, id string, ref WakeRef, acks []A
 }
 
 func (m *Manager) ack(ctx context.Context, typ Type, id string, ref WakeRef, acks []Ack, done bool) (nextWake bool, err error) {
+	f, refusal := m.fence(ref) // first: who has no token of ours learns nothing
+	if refusal != nil {
+		return false, refusal
+	}
 	s, err := m.find(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	if s.typ != typ {
 		return false, refuse(InvalidRequest, "pull-wake subscriptions are acked, webhook subscriptions called back")
-	}
-	f, refusal := m.fence(ref)
-	if refusal != nil {
-		return false, refusal
 	}
 	found, unfit, err := m.lookUp(acks)
 	if err != nil {
@@ -293,16 +293,16 @@ func (m *Manager) ack(ctx context.Context, typ Type, id string, ref WakeRef, ack
 
 // Release gives a claim back without acking (§7.2).
 func (m *Manager) Release(ctx context.Context, id string, ref WakeRef) error {
+	f, refusal := m.fence(ref)
+	if refusal != nil {
+		return refusal
+	}
 	s, err := m.find(ctx, id)
 	if err != nil {
 		return err
 	}
 	if s.typ != PullWake {
 		return refuse(InvalidRequest, "only pull-wake subscriptions are released")
-	}
-	f, refusal := m.fence(ref)
-	if refusal != nil {
-		return refusal
 	}
 	m.mu.Lock()
 	return m.within(ctx, s, func(st *step) *Refusal { return s.release(st, f) })

@@ -14,6 +14,7 @@ import (
 	"net/http"
 
 	"durablestreams/internal/protocol"
+	"durablestreams/stream"
 	"durablestreams/subscription"
 )
 
@@ -102,6 +103,9 @@ func (a *API) create(req *protocol.ControlRequest, id string) (protocol.ControlA
 	if err != nil {
 		return nothing, err
 	}
+	if err := permit(req.Caller, c.Reach); err != nil {
+		return nothing, err
+	}
 	if req.Root == "" {
 		return nothing, invalid("the request does not say by what host it came, so receivers could not call back")
 	}
@@ -131,6 +135,9 @@ func (a *API) get(id string) (protocol.ControlAnswer, error) {
 func (a *API) addStreams(req *protocol.ControlRequest, id string) (protocol.ControlAnswer, error) {
 	paths, err := parseStreams(req.Body)
 	if err != nil {
+		return nothing, err
+	}
+	if err := permit(req.Caller, func() (subscription.Reach, error) { return subscription.ReachOf(paths) }); err != nil {
 		return nothing, err
 	}
 	return nothing, a.subs.AddStreams(context.Background(), id, paths)
@@ -171,4 +178,30 @@ func (a *API) release(req *protocol.ControlRequest, id string) (protocol.Control
 		return nothing, err
 	}
 	return nothing, a.subs.Release(context.Background(), id, w.ref)
+}
+
+// permit refuses a subscription that would tell its maker of streams that the maker may
+// not read, or would append where the maker may not.
+func permit(caller protocol.Caller, of func() (subscription.Reach, error)) error {
+	if caller == nil {
+		return nil
+	}
+	reach, err := of()
+	if err != nil {
+		return err
+	}
+	for _, path := range reach.Streams {
+		if err := caller.Allow(stream.MayRead, path); err != nil {
+			return err
+		}
+	}
+	if reach.Pattern != "" {
+		if err := caller.AllowAll(stream.MayRead, reach.Pattern); err != nil {
+			return err
+		}
+	}
+	if reach.WakeStream != "" {
+		return caller.Allow(stream.MayAppend, reach.WakeStream)
+	}
+	return nil
 }

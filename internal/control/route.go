@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"durablestreams/stream"
 )
 
 // endpoint is a kind of address below the reserved segment.
@@ -74,6 +76,28 @@ func parseRoute(path string) (rt route, ok bool) {
 		return route{}, false
 	}
 	return rt, true
+}
+
+// Needs implements [protocol.Control]: everybody may have the public keys, the holder
+// of a wake proves it with the token that came with it, and everything else needs the
+// right to subscribe under the subscription's id.
+func (a *API) Needs(path string) (right stream.Right, of stream.Path) {
+	rt, _ := parseRoute(path)
+	switch rt.endpoint {
+	case base, streams, oneStream, claim:
+		return stream.MaySubscribe, idPath(rt.id)
+	}
+	return 0, ""
+}
+
+// idPath gives an id as a path, in the one spelling that each id has, so that patterns
+// of paths apply to ids with slashes in them.
+func idPath(id string) stream.Path {
+	segments := strings.Split(id, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return stream.Path(strings.Join(segments, "/"))
 }
 
 func decode(s string) (string, bool) {

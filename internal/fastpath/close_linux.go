@@ -34,7 +34,7 @@ func (c *conn) stalled() {
 	c.closes = true
 	core := c.loop.srv.core
 	c.req.BodyRead = false
-	if !c.req.BeginWaits() {
+	if !core.BeginWaits(&c.req) {
 		if op, res := core.Begin(&c.req); op == nil {
 			c.answer(res) // it needs no body to be refused
 			return

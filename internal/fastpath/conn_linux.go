@@ -230,7 +230,7 @@ func (c *conn) begin(body []byte) {
 	c.came = c.loop.nanos(c.loop.now)
 	c.pace = protocol.BodyPace{}
 	c.req.BodyRead = true
-	if c.req.BeginWaits() {
+	if c.loop.srv.core.BeginWaits(&c.req) {
 		c.workBody(&job{begin: true}, body)
 		return
 	}

@@ -123,6 +123,8 @@ func (echo) Methods(path string) []string {
 	return nil
 }
 
+func (echo) Needs(string) (stream.Right, stream.Path) { return 0, "" }
+
 func (echo) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
 	return protocol.ControlAnswer{Status: 200, Type: "text/plain", Body: append([]byte("echo of "), r.Body...)}, nil
 }

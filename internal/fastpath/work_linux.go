@@ -59,7 +59,14 @@ func (c *conn) work(j *job) {
 		defer c.workerPanic(j)
 		switch {
 		case j.begin:
-			if j.op, j.resp = srv.core.Begin(&c.req); j.op != nil {
+			if j.op, j.resp = srv.core.Begin(&c.req); j.op == nil {
+				break
+			}
+			switch j.op.Mode() {
+			case protocol.Live: // its feed is the loop's
+			case protocol.Read:
+				j.resp = j.op.Read()
+			default:
 				j.op.Submit(j.take(), c.answered)
 				return
 			}
@@ -110,6 +117,9 @@ func (c *conn) prepared() {
 		if again {
 			c.step()
 		}
+	case j.resp == nil:
+		c.op = j.op
+		c.openFeed()
 	default:
 		c.state = reading
 		c.answer(j.resp)

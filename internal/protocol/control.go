@@ -16,6 +16,10 @@ type Control interface {
 	// slash, as sent.
 	Methods(path string) []string
 
+	// Needs gives the right that a caller needs for the endpoint at a path, and on
+	// what; none if it decides by itself. It is asked if there is access control.
+	Needs(path string) (right stream.Right, of stream.Path)
+
 	// Serve answers a request with one of those methods, and HEAD as GET. It may wait
 	// for the disk. An error is answered as that of a stream would be.
 	Serve(r *ControlRequest) (ControlAnswer, error)
@@ -28,6 +32,7 @@ type ControlRequest struct {
 	Root   string // absolute URL of all streams as the client sees it, without a slash at the end; "" if it named no host
 	Header Header
 	Body   []byte // nil unless the method is PUT or POST
+	Caller Caller // who needs a right; nil: nobody needs any
 }
 
 // ControlAnswer is what an endpoint says.
@@ -66,6 +71,9 @@ func (c *Core) beginControl(req *Request, methods []string) (*Op, *Response) {
 		return nil, c.Refuse(req, refuseMethod(req.Method))
 	}
 	o := &Op{core: c, req: req, mode: ControlMode}
+	if err := o.admitControl(req.Path[len(c.controlRoot):]); err != nil {
+		return nil, c.Refuse(req, err)
+	}
 	if o.WantsBody() && req.ContentLength > o.MaxBody() {
 		return nil, c.Refuse(req, c.TooLarge())
 	}
@@ -93,7 +101,7 @@ func (c *Core) allow(req *Request) string {
 // Serve answers a control request. It may wait for the disk.
 func (o *Op) Serve(body []byte) *Response {
 	c, req := o.core, o.req
-	r := &ControlRequest{Method: req.Method, Path: req.Path[len(c.controlRoot):], Header: req.Header, Body: body}
+	r := &ControlRequest{Method: req.Method, Path: req.Path[len(c.controlRoot):], Header: req.Header, Body: body, Caller: o.caller}
 	if r.Method == "HEAD" {
 		r.Method = "GET"
 	}

@@ -23,6 +23,13 @@ type endpoints struct {
 
 func (e *endpoints) Methods(path string) []string { return e.methods[path] }
 
+func (*endpoints) Needs(path string) (stream.Right, stream.Path) {
+	if path == "open" {
+		return 0, ""
+	}
+	return stream.MaySubscribe, stream.Path(path)
+}
+
 func (e *endpoints) Serve(r *protocol.ControlRequest) (protocol.ControlAnswer, error) {
 	e.asked = append(e.asked, fmt.Sprintf("%s %s %s %q", r.Method, r.Path, r.Root, r.Body))
 	return e.answer, e.err

@@ -110,6 +110,8 @@ type Op struct {
 	path stream.Path
 	mode Mode
 
+	caller Caller // nil: no access control
+
 	// Reads.
 	head   bool // HEAD
 	sse    bool
@@ -190,8 +192,8 @@ func (o *Op) looksBackFrom(pos uint64) uint64 {
 	return pos
 }
 
-// Begin checks the head of a request: the method, then the path, then headers
-// and parameters. It gives either an operation or the answer. A request that is
+// Begin checks the head of a request: the method, then the path, then who sends it,
+// then headers and parameters. It gives either an operation or the answer. A request that is
 // doomed is answered before its body was read if the client waits for a 100 or
 // announced a large one.
 func (c *Core) Begin(req *Request) (*Op, *Response) {
@@ -211,13 +213,16 @@ func (c *Core) Begin(req *Request) (*Op, *Response) {
 		return nil, c.Refuse(req, err)
 	}
 	req.kind = 0 // as the method says
-	if req.BeginWaits() {
+	o := &Op{core: c, req: req, path: path}
+	if err := o.admit(); err != nil {
+		return nil, c.Refuse(req, err)
+	}
+	if req.waitsForDisk() {
 		if err := c.limits.changes.enter(); err != nil {
 			return nil, c.Refuse(req, err)
 		}
 		defer c.limits.changes.leave()
 	}
-	o := &Op{core: c, req: req, path: path}
 	switch req.Method {
 	case "GET":
 		err = o.beginGet()

@@ -10,7 +10,7 @@ const allowedMethods = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 // exposedHeaders is what a page of another origin may read of an answer.
 const exposedHeaders = "Stream-Next-Offset, Stream-Up-To-Date, Stream-Closed, Stream-Cursor, Stream-TTL, Stream-Expires-At, " +
 	"Stream-SSE-Data-Encoding, Producer-Epoch, Producer-Seq, Producer-Expected-Seq, Producer-Received-Seq, " +
-	"ETag, Location, Retry-After, Content-Type, Content-Length, Content-Encoding, Cache-Control, Date, Vary, Allow"
+	"ETag, Location, Retry-After, WWW-Authenticate, Content-Type, Content-Length, Content-Encoding, Cache-Control, Date, Vary, Allow"
 
 // acceptedHeaders is what such a page may send. "*" would not cover
 // Authorization, and not every browser knows it.
@@ -37,8 +37,9 @@ func (c *Core) AllowOrigins(allowed []string) {
 	}}
 	if allowed == nil {
 		p.common = append(p.common, Field{"Access-Control-Allow-Origin", "*"})
-	} else {
-		p.common = append(p.common, Field{"Vary", "Origin"})
+	}
+	if fields := c.varies(allowed); fields != "" {
+		p.common = append(p.common, Field{"Vary", fields})
 	}
 	c.cors.Store(p)
 }

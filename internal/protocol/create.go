@@ -32,6 +32,9 @@ func (o *Op) beginCreate() error {
 		return err
 	}
 	if fork != nil {
+		if err = o.admitFork(fork.SourcePath); err != nil {
+			return err
+		}
 		c.Fork = &fork.ForkRequest
 		o.resolveFork(fork)
 	} else if !sent {

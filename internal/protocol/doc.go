@@ -15,8 +15,8 @@
 //   - ControlMode: read the body if it counts, send what [Op.Serve] gives.
 //
 // Nothing here starts a goroutine or sets a timer. Only Begin (if
-// [Request.BeginWaits] says so), Read, Submit, Serve, Feed.Step and the blocks of a
-// Response may wait for the disk. What a stream is
+// [Core.BeginWaits] says so), Read, Submit, Serve, Feed.Step and the blocks of a
+// Response may wait for the disk, and Begin for what [Access] needs. What a stream is
 // and which change is right is package stream's; storing is the [Store]'s.
 //
 // A Core may be used by any number of goroutines at once; an Op, a Response and

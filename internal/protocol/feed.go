@@ -183,10 +183,10 @@ func (f *Feed) begin(now time.Time) *Response {
 	opt := &o.core.opt
 	if o.sse {
 		f.code = codingOf(f.snap.ContentType)
-		f.deadline = now.Add(spread(opt.SSEMaxAge))
+		f.deadline = o.until(now.Add(spread(opt.SSEMaxAge)))
 		f.quiet = now.Add(opt.KeepAlive)
 	} else {
-		f.deadline = now.Add(opt.LongPollTimeout)
+		f.deadline = o.until(now.Add(opt.LongPollTimeout))
 		if r := f.pollData(now); r != nil {
 			return r
 		}

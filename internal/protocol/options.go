@@ -73,6 +73,9 @@ type Options struct {
 	// Control answers below the reserved segment. Default nil: nobody does.
 	Control Control
 
+	// Access says who may do what. Default nil: everybody may do everything.
+	Access Access
+
 	// Logger gets the causes of 5xx answers. Default: none.
 	Logger *slog.Logger
 }

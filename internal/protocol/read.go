@@ -71,7 +71,7 @@ func (o *Op) page(snap stream.Snapshot, pos uint64) (*Response, error) {
 	r := c.answer(o.req, status)
 	r.add("Content-Type", snap.ContentType)
 	if end > pos && !o.from.now {
-		r.add("Cache-Control", cacheData)
+		r.add("Cache-Control", o.cache(cacheData, cacheDataPrivate))
 	} else {
 		r.add("Cache-Control", cacheNever)
 	}

@@ -29,7 +29,8 @@ type Request struct {
 	// nothing to gain from a look at the stream before.
 	BodyRead bool
 
-	kind Kind // 0: as the method says
+	kind   Kind     // 0: as the method says
+	sender identity // see Core.BeginWaits
 }
 
 // Header gives the field values of a request under a name in the spelling of
@@ -68,10 +69,10 @@ func (r *Request) early() bool {
 // asksFirst reports whether the client waits for a 100 before it sends its body.
 func (r *Request) asksFirst() bool { return r.mayHaveBody() && len(r.Header.Values("Expect")) > 0 }
 
-// BeginWaits reports whether [Core.Begin] of this request may wait for the disk:
+// waitsForDisk reports whether [Core.Begin] of this request may wait for the disk:
 // it looks for the source of a fork, and asks the store about a large body or one
 // that waits for a 100.
-func (r *Request) BeginWaits() bool {
+func (r *Request) waitsForDisk() bool {
 	switch r.Method {
 	case "PUT":
 		return r.early() || len(r.Header.Values(wire.HeaderStreamForkedFrom)) > 0

@@ -119,6 +119,10 @@ const (
 	cacheData  = "public, max-age=60, stale-while-revalidate=300"
 	cacheNever = "no-store"
 	cacheSSE   = "no-cache, no-transform"
+
+	// Where not everybody may read.
+	cacheDataPrivate = "private, max-age=60, stale-while-revalidate=300"
+	cacheSSEPrivate  = "private, no-cache, no-transform"
 )
 
 // answer starts a response with the fields that every answer has.

@@ -18,7 +18,7 @@ func (f *Feed) sseHead(from uint64) *Response {
 	r := f.op.core.answer(f.op.req, 200)
 	r.Length = -1
 	r.add("Content-Type", "text/event-stream")
-	r.add("Cache-Control", cacheSSE)
+	r.add("Cache-Control", f.op.cache(cacheSSE, cacheSSEPrivate))
 	r.add("X-Accel-Buffering", "no")
 	if f.code == binary {
 		r.add(wire.HeaderStreamSSEDataEncoding, wire.SSEDataEncodingBase64)

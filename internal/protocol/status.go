@@ -29,7 +29,9 @@ func status(kind stream.Kind) int {
 	case stream.InvalidPath, stream.InvalidHeader, stream.InvalidParameter, stream.InvalidOffset, stream.InvalidJSON,
 		stream.EmptyBody, stream.IncompleteBody, stream.ProducerEpochStart, stream.ForkTooDeep:
 		return 400
-	case stream.ProducerFenced:
+	case stream.Unauthenticated, stream.InvalidToken:
+		return 401
+	case stream.ProducerFenced, stream.Forbidden:
 		return 403
 	case stream.NotFound, stream.Reserved, stream.ForkSourceNotFound:
 		return 404
@@ -103,6 +105,8 @@ func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
 		r.addUint(wire.HeaderProducerEpoch, e.Epoch)
 	case methodNotAllowed, methodUnknown:
 		r.add("Allow", c.allow(req))
+	case stream.Unauthenticated, stream.InvalidToken, stream.Forbidden:
+		r.add("WWW-Authenticate", challenges[e.Kind])
 	}
 	if r.Status == 503 || r.Status == 507 {
 		r.add("Retry-After", retryAfter)

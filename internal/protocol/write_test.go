@@ -291,7 +291,7 @@ func TestEarlyRefusals(t *testing.T) {
 		}
 		// With the body at hand there is no early look.
 		if req.BodyRead = true; tt.length >= 0 && tt.length < 1<<20 && tt.status != 400 {
-			if op, res = c.core.Begin(req); op == nil || req.BeginWaits() && !strings.HasPrefix(tt.line, "PUT new") {
+			if op, res = c.core.Begin(req); op == nil || c.core.BeginWaits(req) && !strings.HasPrefix(tt.line, "PUT new") {
 				t.Errorf("%s %v with its body: %v", tt.line, tt.args, res)
 			}
 		}
