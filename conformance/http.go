@@ -345,7 +345,10 @@ func oddForms(c *client) {
 	k := c.dial()
 	k.exchange("GET", "GET "+c.full(p)+" HTTP/1.0\r\nHost: "+c.host+"\r\n\r\n").is(200).body("x")
 	k.closed()
-	c.dial().exchange("GET", "\r\n"+c.rawHead("GET", p)).is(200, 400)
+	// A server that refuses the empty line may reset what it has not read.
+	if r := c.dial().exchange("GET", "\r\n"+c.rawHead("GET", p)); r.Err == nil {
+		r.is(200, 400)
+	}
 	c.dial().exchange("POST", c.rawHead("POST", p, "content-type: text/plain", "CONTENT-LENGTH: 1", "stream-SEQ: a")+"y").is(204)
 	c.post(p, text, "no", "Stream-Seq", "a").refused(409)
 	c.dial().exchange("GET", c.rawHead("GET", p, "Content-Length: 3")+"abc").is(200, 400)

@@ -8,11 +8,11 @@ var protocolMutants = []mutant{
 		old: `	if r := f.pollData(now); r != nil {
 		return Action{Response: r, Done: true}, nil
 	}
-	if f.op.core.isDraining() || !now.Before(f.deadline) {
+	if f.timeUp(now) {
 		return Action{Response: f.pollEmpty(now), Done: true}, nil
 	}
 `,
-		new: `	if f.op.core.isDraining() || !now.Before(f.deadline) {
+		new: `	if f.timeUp(now) {
 		return Action{Response: f.pollEmpty(now), Done: true}, nil
 	}
 	if r := f.pollData(now); r != nil {
@@ -25,8 +25,8 @@ var protocolMutants = []mutant{
 		name:    "protocol-long-poll-outlasts-shutdown",
 		promise: "a shutdown ends long-polls",
 		file:    "internal/protocol/feed.go",
-		old:     `if f.op.core.isDraining() || !now.Before(f.deadline) {`,
-		new:     `if !now.Before(f.deadline) {`,
+		old:     `if !f.drained && f.op.core.isDraining() {`,
+		new:     `if f.drained {`,
 		caught:  in("TestDrain", "./internal/protocol"),
 	},
 	{

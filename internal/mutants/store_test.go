@@ -5,8 +5,9 @@ var storeMutants = []mutant{
 		name:    "store-published-before-durable",
 		promise: "readers never see what a crash could take back",
 		file:    "store/commit.go",
-		old: `	if b.records.Records() > 0 {
-		err = e.appendJournal(b.records)
+		old: `		err = e.appendJournal(b.records)
+		e.stats.commits.Took(began)
+		e.stats.batches.Observe(int64(len(b.ops)))
 	}
 	e.open.queued.Add(-b.queued)
 	if err != nil {
@@ -17,9 +18,10 @@ var storeMutants = []mutant{
 	if b.records.Records() > 0 {
 		e.publish(b)
 `,
-		new: `	if b.records.Records() > 0 {
-		e.publish(b)
+		new: `		e.publish(b)
 		err = e.appendJournal(b.records)
+		e.stats.commits.Took(began)
+		e.stats.batches.Observe(int64(len(b.ops)))
 	}
 	e.open.queued.Add(-b.queued)
 	if err != nil {
