@@ -7,6 +7,7 @@ import (
 	"durablestreams/httpapi"
 	"durablestreams/internal/manage"
 	"durablestreams/internal/web"
+	"durablestreams/stream"
 	"durablestreams/subscription"
 )
 
@@ -41,12 +42,20 @@ func (s *Server) mountAdmin() error {
 	return nil
 }
 
-// manageAPI shows what is known of streams, below a prefix.
+// manageAPI shows what is known of streams, below a prefix. Where access is controlled
+// that needs the right to operate all of them.
 func (s *Server) manageAPI(prefix string) http.Handler {
 	fail := func(w http.ResponseWriter, r *http.Request, err error) {
 		httpapi.Refusal(s.core, s.opts.http(), err).ServeHTTP(w, r)
 	}
-	return s.gated(manage.Handler(prefix, s, fail))
+	look := manage.Handler(prefix, s, fail)
+	return s.gated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.Authorize(r.Header, stream.MayAdmin, ""); err != nil {
+			fail(w, r, err)
+			return
+		}
+		look.ServeHTTP(w, r)
+	}))
 }
 
 // version is what the build was stamped with.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,8 @@ func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
 func TestObserve(t *testing.T) { pasteGuide(t, "docs/observe.md") }
 func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
 
+func TestAccessGuide(t *testing.T) { pasteGuide(t, "docs/access.md", "toml") }
+
 func TestPageGuide(t *testing.T) { pasteGuide(t, "docs/page.md") }
 
 // TestCommandLine does what docs/cli.md says, while a server runs.
@@ -76,7 +79,7 @@ func TestCommandLine(t *testing.T) {
 	docs.Paste(t, dir, append([]docs.Block{found}, docs.Read(t, "docs/cli.md")...), strings.NewReplacer("127.0.0.1:8642", host))
 }
 
-func pasteGuide(t *testing.T, name string) {
+func pasteGuide(t *testing.T, name string, others ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "ds"), "./cmd/ds").CombinedOutput(); err != nil {
@@ -86,6 +89,8 @@ func pasteGuide(t *testing.T, name string) {
 	ln.Close()
 	admin.Close()
 	host, operators := ln.Addr().String(), admin.Addr().String()
-	docs.Paste(t, dir, docs.Read(t, name), strings.NewReplacer("--listen 127.0.0.1:8642", "--admin-listen "+operators+" --listen "+host,
+	blocks := slices.DeleteFunc(docs.Read(t, name, others...), func(b docs.Block) bool { return slices.Contains(others, b.Lang) })
+	docs.Paste(t, dir, blocks, strings.NewReplacer("--listen 127.0.0.1:8642", "--admin-listen "+operators+" --listen "+host,
+		"./ds serve --access-file", "./ds serve --admin-listen "+operators+" --listen "+host+" --access-file",
 		"127.0.0.1:8642", host, "127.0.0.1:8643", operators, "--listen 127.0.0.1:0", "--admin-listen off --listen 127.0.0.1:0"))
 }

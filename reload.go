@@ -1,7 +1,7 @@
 package durablestreams
 
 // Reload takes over from opts what can change while the server runs: AllowedOrigins,
-// and the contents of the files of TLSCert and TLSKey, which it looks at in any case.
+// and the contents of the files of TLSCert and TLSKey and of Access, which it looks at in any case.
 // The other options stay as they were. If something is wrong with opts, or a file,
 // everything stays. It may be called at any time.
 func (s *Server) Reload(opts *Options) error {
@@ -12,6 +12,9 @@ func (s *Server) Reload(opts *Options) error {
 		if err := s.cert.follow(); err != nil {
 			return err
 		}
+	}
+	if err := s.ReloadAccess(); err != nil {
+		return err
 	}
 	s.core.AllowOrigins(opts.AllowedOrigins)
 	return nil

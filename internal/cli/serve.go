@@ -20,6 +20,7 @@ import (
 // groups are the headings under which serve's flags stand.
 var groups = []kong.Group{
 	{Key: "network", Title: "Network:"},
+	{Key: "access", Title: "Access:"},
 	{Key: "storage", Title: "Storage:"},
 	{Key: "webhooks", Title: "Subscriptions and webhooks:"},
 	{Key: "limits", Title: "Limits:"},
@@ -41,6 +42,13 @@ type serveCommand struct {
 
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
 	EventLoops int  `group:"network" placeholder:"N" help:"Event loops of the fast path. Default: one for two processors."`
+
+	AccessFile  string `group:"access" placeholder:"FILE" help:"API keys and what everybody may read, see ds access key. With it or --jwt-keys, a request needs a right. Read again at SIGHUP."`
+	JWTKeys     string `group:"access" name:"jwt-keys" placeholder:"URL" help:"JWK Set of an issuer whose tokens count: an https URL, or a file."`
+	JWTIssuer   string `group:"access" name:"jwt-issuer" placeholder:"NAME" help:"What the claim iss of a token must be."`
+	JWTAudience string `group:"access" name:"jwt-audience" placeholder:"NAME" help:"What must be in the claim aud of a token."`
+	AccessHide  bool   `group:"access" help:"Answer who may not do something as if there were no stream."`
+	Insecure    bool   `group:"access" help:"Listen on addresses that other machines can reach although everybody there may do everything."`
 
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
 	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
@@ -93,7 +101,7 @@ A flag wins over its environment variable, that over the file. Sizes take B, KiB
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
 		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, TrustedProxies: c.TrustedProxies,
-		TLSCert: c.TLSCert, TLSKey: c.TLSKey, AllowedOrigins: c.CORSOrigins,
+		TLSCert: c.TLSCert, TLSKey: c.TLSKey, Access: c.accessOptions(), AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
@@ -116,6 +124,9 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	if err != nil {
 		return err
 	}
+	if err := c.checkExposed(opts, ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	admin, missing, err := c.listenAdmin(ctx)
 	if err != nil {
 		return errors.Join(err, ln.Close())
@@ -132,7 +143,7 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	if missing != nil {
 		log.Warn("no admin address: no health, metrics and profiles", "err", missing)
 	}
-	if !loopback(ln.Addr()) {
+	if opts.Access == nil && !loopback(ln.Addr()) {
 		log.Warn("this address is reachable from other machines and there is no access control: "+
 			"whoever reaches it may read, write and delete every stream", "listen", ln.Addr().String())
 		if c.WebhookAllowLocal {
