@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/httpapi"
+	"durablestreams/internal/memfs"
 	"durablestreams/internal/protocol"
 	"durablestreams/internal/wire"
 	"durablestreams/store"
@@ -73,7 +74,7 @@ const memoryDir = "data"
 // [Server.Shutdown], or [Server.Serve] with a context that ends.
 func Open(dir string, opts *Options) (*Server, error) {
 	if opts != nil && opts.InMemory {
-		return open(vfs.NewMem(), memoryDir, opts)
+		return open(memfs.New(opts.withDefaults().MaxMemory), memoryDir, opts)
 	}
 	return open(vfs.Default, dir, opts)
 }

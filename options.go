@@ -19,8 +19,13 @@ import (
 // field left at zero has the default that its comment names.
 type Options struct {
 	// InMemory keeps everything in memory: the same engine on an in-memory file
-	// system, gone with the process and limited by nothing but memory.
+	// system, gone with the process.
 	InMemory bool
+
+	// MaxMemory bounds the files that InMemory keeps, in bytes: beyond it changes are
+	// refused as on a full disk, and deletions and reads go on. The memory of the
+	// process may be twice that. Default 1 GiB.
+	MaxMemory int64
 
 	// BasePath stands before "/v1/stream/" in the URL of a stream. Default
 	// "/durable-streams"; "/" is none.
@@ -158,6 +163,7 @@ type Options struct {
 const (
 	memorySegmentSize = 4 << 20
 	memoryTailMemory  = 16 << 20
+	memorySize        = 1 << 30
 )
 
 // withDefaults returns a copy with every default filled in that is decided here;
@@ -170,6 +176,7 @@ func (o *Options) withDefaults() Options {
 	if d.InMemory {
 		setDefault(&d.SegmentSize, memorySegmentSize)
 		setDefault(&d.TailMemory, memoryTailMemory)
+		setDefault(&d.MaxMemory, memorySize)
 	}
 	setDefault(&d.MaxConnections, defaultConnections())
 	setDefault(&d.MaxLive, max(d.MaxConnections-d.MaxConnections/8, 1))
@@ -194,6 +201,7 @@ const (
 	maxSegmentSize = 1 << 30
 	maxEventLoops  = 64
 	minMemory      = 1 << 20
+	minMemoryFiles = 16 << 20
 )
 
 // Validate reports everything that is wrong with the options and with the files that
@@ -206,6 +214,9 @@ func (o *Options) Validate() error {
 	}
 	if d.TailMemory != 0 && d.TailMemory < minMemory {
 		errs = append(errs, fmt.Errorf("tail memory %d: want 1 MiB or more", d.TailMemory))
+	}
+	if d.MaxMemory != 0 && d.MaxMemory < minMemoryFiles {
+		errs = append(errs, fmt.Errorf("max memory %d: want 16 MiB or more", d.MaxMemory))
 	}
 	if d.MaxQueued != 0 && d.MaxQueued < minMemory {
 		errs = append(errs, fmt.Errorf("max queued %d: want 1 MiB or more", d.MaxQueued))

@@ -34,6 +34,7 @@ func TestOptionsValidate(t *testing.T) {
 		{&durablestreams.Options{MaxConnections: -1}, "max connections"},
 		{&durablestreams.Options{SegmentSize: 1}, "segment size"},
 		{&durablestreams.Options{SegmentSize: 2 << 30}, "segment size"},
+		{&durablestreams.Options{InMemory: true, MaxMemory: 1 << 20}, "max memory"},
 		{&durablestreams.Options{TailMemory: 1}, "tail memory"},
 		{&durablestreams.Options{CacheSize: 1}, "cache size"},
 		{&durablestreams.Options{ShutdownGrace: -1}, "shutdown grace"},

@@ -52,6 +52,7 @@ type serveCommand struct {
 
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
 	InMemory    bool   `group:"storage" help:"Keep everything in memory instead: fast to try, gone at the end."`
+	MaxMemory   size   `group:"storage" placeholder:"1GiB" help:"With --in-memory: size of what is kept; beyond it changes are answered 507. The process may use twice that."`
 	SegmentSize size   `group:"storage" placeholder:"64MiB" help:"Size of one journal file; up to three of them have to be replayed after a crash."`
 	TailMemory  size   `group:"storage" placeholder:"128MiB" help:"Recent data kept in memory until they are moved to the archive."`
 	CacheSize   size   `group:"storage" placeholder:"64MiB" help:"Memory for reading the archive."`
@@ -100,7 +101,7 @@ A flag wins over its environment variable, that over the file. Sizes take B, KiB
 
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
-		InMemory: c.InMemory, NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, TrustedProxies: c.TrustedProxies,
+		InMemory: c.InMemory, MaxMemory: int64(c.MaxMemory), NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, TrustedProxies: c.TrustedProxies,
 		TLSCert: c.TLSCert, TLSKey: c.TLSKey, Access: c.accessOptions(), AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),

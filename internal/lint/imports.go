@@ -47,6 +47,9 @@ var layers = map[string]layer{
 	"internal/journal": {
 		outside: []string{disk},
 		why:     "the journal knows bytes, not streams"},
+	"internal/memfs": {
+		outside: []string{disk},
+		why:     "it counts the bytes of files and knows nothing of what they hold"},
 	"internal/mirror": {
 		outside: []string{disk},
 		why:     "a second copy knows bytes, neither streams nor whose copy it is"},
@@ -94,7 +97,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/web"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
