@@ -95,7 +95,7 @@ func (t *table) add(a *Authorizer, words []string) error {
 
 func (t *table) addKey(a *Authorizer, words []string) error {
 	if len(words) < 3 {
-		return errors.New("want key NAME sha256:HASH RIGHTS:PATTERN...")
+		return errors.New("want: key NAME sha256:HASH RIGHTS:PATTERN, the last as often as needed")
 	}
 	c := &Caller{auth: a, name: words[0]}
 	if err := checkName(c.name); err != nil {
