@@ -131,6 +131,7 @@ func TestSlowIssuer(t *testing.T) {
 			t.Errorf("%d fetches after a reload", n)
 		}
 
+		synctest.Wait()
 		p.slow = time.Hour
 		b := openJWT(t, p, "", nil)
 		begin = time.Now()
