@@ -29,6 +29,17 @@ help: ## list the targets
 build: ## build ./ds
 	$(GO) build -o ds ./cmd/ds
 
+RELEASES = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: release
+release: ## static binaries for other machines, with checksums, in dist/; the version is that of the git tag or commit
+	@rm -rf dist && mkdir dist
+	@for target in $(RELEASES); do \
+	  echo "dist/ds-$${target/\//-}"; \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -ldflags "-s -w" -o dist/ds-$${target/\//-} ./cmd/ds; \
+	done
+	@cd dist && sha256sum ds-* > SHA256SUMS
+
 .PHONY: run
 run: ## run the server; ARGS="--in-memory" adds flags
 	$(GO) run ./cmd/ds serve $(ARGS)

@@ -48,6 +48,7 @@ type commands struct {
 	Check   checkCommand   `cmd:"" help:"Verify a data directory."`
 	Inspect inspectCommand `cmd:"" help:"Show what is in a data directory."`
 	Config  configCommand  `cmd:"" help:"Check and show settings."`
+	Health  healthCommand  `cmd:"" help:"Ask whether a server is ready."`
 	Access  accessCommand  `cmd:"" help:"Make API keys and signed URLs."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`
