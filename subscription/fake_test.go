@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ type engine struct {
 	interest map[stream.Path]interest
 	damaged  map[stream.Path]bool
 	listing  func()        // called by List when it has looked
-	appends  int           // calls of AppendEvent
+	appends  atomic.Int64  // calls of AppendEvent
 	slow     time.Duration // by which outcomes of AppendEvent are late
 
 	mu     sync.Mutex
@@ -371,7 +372,7 @@ func (e *engine) setClosed(path stream.Path) {
 func (e *engine) AppendEvent(path stream.Path, event []byte, p stream.Producer, done func(error)) {
 	e.slots.Lock()
 	defer e.slots.Unlock()
-	e.appends++
+	e.appends.Add(1)
 	if tell, late := done, e.slow; late > 0 {
 		done = func(err error) { time.AfterFunc(late, func() { tell(err) }) }
 	}

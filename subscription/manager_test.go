@@ -391,7 +391,7 @@ func TestNothingBeforeDurable(t *testing.T) {
 		if calls := s.take(); len(calls) != 0 {
 			t.Errorf("called %v", calls)
 		}
-		if events := s.appends; events != 0 {
+		if events := s.appends.Load(); events != 0 {
 			t.Errorf("%d wake events", events)
 		}
 		s.hold(false)

@@ -161,13 +161,13 @@ func TestClockSetBack(t *testing.T) {
 		s.mustClaim("held")
 		s.ClockSetBack(24 * time.Hour)
 		s.take()
-		tries := s.appends
+		tries := s.appends.Load()
 		time.Sleep(2 * time.Minute)
 		s.wantEvents("wake/pool", "held a g1", "held a g2")
 		if len(s.take()) == 0 {
 			t.Error("a failed delivery waits for the old time")
 		}
-		if s.appends < tries+3 {
+		if s.appends.Load() < tries+3 {
 			t.Error("a wake event waits for the old time")
 		}
 	})
