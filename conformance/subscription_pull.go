@@ -148,9 +148,10 @@ func nothingToClaim(c *client) {
 	h := c.hook(pattern, to, 1000)
 	c.add(prefix+"a", text, "y")
 	h.claimAs("w").code(400, "INVALID_REQUEST")
-	h.does("release", "x", config{}).code(400, "INVALID_REQUEST")
-	h.does("ack", "x", config{}).code(400, "INVALID_REQUEST")
-	s.does("callback", "x", config{}).code(400, "INVALID_REQUEST")
+	// The token is looked at first: who has none does not learn what there is.
+	h.does("release", "x", config{}).code(401, "TOKEN_INVALID")
+	h.does("ack", "x", config{}).code(401, "TOKEN_INVALID")
+	s.does("callback", "x", config{}).code(401, "TOKEN_INVALID")
 }
 
 func ackSteps(c *client) {
