@@ -47,7 +47,7 @@ type serveCommand struct {
 	JWTKeys     string `group:"access" name:"jwt-keys" placeholder:"URL" help:"JWK Set of an issuer whose tokens count: an https URL, or a file."`
 	JWTIssuer   string `group:"access" name:"jwt-issuer" placeholder:"NAME" help:"What the claim iss of a token must be."`
 	JWTAudience string `group:"access" name:"jwt-audience" placeholder:"NAME" help:"What must be in the claim aud of a token."`
-	AccessHide  bool   `group:"access" help:"Answer who may not do something as if there were no stream."`
+	AccessHide  bool   `group:"access" help:"Answer whose token does not allow something as if there were no stream (404 for 403)."`
 	Insecure    bool   `group:"access" help:"Listen on addresses that other machines can reach although everybody there may do everything."`
 
 	DataDir     string `group:"storage" default:"./ds-data" placeholder:"${default}" help:"Directory of the streams. Made if it is not there; one server at a time."`
