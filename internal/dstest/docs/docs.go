@@ -5,6 +5,7 @@ package docs
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +63,7 @@ func Paste(t *testing.T, dir string, blocks []Block, replace *strings.Replacer) 
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	shell.WaitDelay = time.Second
-	out, err := shell.CombinedOutput()
+	out, err := runToItsEnd(t, shell)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -88,6 +89,31 @@ func Paste(t *testing.T, dir string, blocks []Block, replace *strings.Replacer) 
 			t.Errorf("%s\nprints\n%s\nand the text says\n%s", blocks[i-1].Text, got, b.Text)
 		}
 	}
+}
+
+// runToItsEnd runs a shell that leads its process group, kills what it has left behind,
+// and waits until nothing of it runs and writes into directories that the test removes.
+func runToItsEnd(t *testing.T, shell *exec.Cmd) (out []byte, err error) {
+	t.Helper()
+	// Whatever the shell starts has the other end of this pipe too.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	shell.ExtraFiles = []*os.File{w}
+	out, err = shell.CombinedOutput()
+	_ = w.Close()
+	if shell.Process != nil {
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+	}
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Errorf("what the shell has started does not end: %v", err)
+	}
+	return out, err
 }
 
 // quietCurl is a home for curl in which it is as quiet as on a terminal, and fails
