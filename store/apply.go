@@ -189,7 +189,6 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 		return nil
 	}
 	l := &live{slot: s, indexed: stream.Never, journaled: at, usedAt: at}
-	l.deadline.l = l
 	l.tail.start = rec.Meta.Base()
 	if !e.commit(op{live: l, source: source, rec: &rec, res: res, done: ch.done, reserved: ch.take()}) {
 		return nil

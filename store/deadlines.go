@@ -1,27 +1,19 @@
 package store
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/due"
 	"durablestreams/stream"
 )
-
-// deadline is a stream's place in the queue; its stream may live longer than
-// it says, since renewals do not move it.
-type deadline struct {
-	l     *live
-	at    int64
-	index int // in the heap, plus one; 0: not in it
-}
 
 // deadlines is the one queue of all streams in memory that can end by
 // themselves. Those that are not in memory stand in the archive's index.
 type deadlines struct {
 	mu    sync.Mutex
-	heap  deadlineHeap
+	queue due.Queue[live]
 	early chan struct{} // capacity 1: the first deadline may be earlier now
 }
 
@@ -44,13 +36,7 @@ func (d *deadlines) addAt(l *live, at int64) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.deadline.at = at
-	if l.deadline.index == 0 {
-		heap.Push(&d.heap, &l.deadline)
-	} else {
-		heap.Fix(&d.heap, l.deadline.index-1)
-	}
-	if l.deadline.index == 1 {
+	if d.queue.Set(l, &l.deadline, at) {
 		select {
 		case d.early <- struct{}{}:
 		default:
@@ -61,9 +47,7 @@ func (d *deadlines) addAt(l *live, at int64) {
 func (d *deadlines) remove(l *live) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l.deadline.index > 0 {
-		heap.Remove(&d.heap, l.deadline.index-1)
-	}
+	d.queue.Remove(&l.deadline)
 }
 
 // due takes a stream whose deadline is not after now; if there is none it gives
@@ -71,37 +55,13 @@ func (d *deadlines) remove(l *live) {
 func (d *deadlines) due(now int64) (l *live, next int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.heap) == 0 {
-		return nil, stream.Never
+	if l := d.queue.Pop(now); l != nil {
+		return l, 0
 	}
-	if first := d.heap[0]; first.at > now {
-		return nil, first.at
+	if at, ok := d.queue.Next(); ok {
+		return nil, at
 	}
-	return heap.Pop(&d.heap).(*deadline).l, 0
-}
-
-type deadlineHeap []*deadline
-
-func (h deadlineHeap) Len() int           { return len(h) }
-func (h deadlineHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h deadlineHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
-}
-
-func (h *deadlineHeap) Push(x any) {
-	d := x.(*deadline)
-	d.index = len(*h) + 1
-	*h = append(*h, d)
-}
-
-func (h *deadlineHeap) Pop() any {
-	old := *h
-	d := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	d.index = 0
-	return d
+	return nil, stream.Never
 }
 
 // renewalGrain is the part of a sliding window, in nanoseconds, after which a

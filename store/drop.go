@@ -37,7 +37,6 @@ func (e *Engine) drop(p stream.Path, ch *change) error {
 // number.
 func damagedAt(s *slot, id stream.ID) *live {
 	l := &live{slot: s, damaged: true, indexed: stream.Never, usedAt: now()}
-	l.deadline.l = l
 	l.state.Meta = &stream.Meta{ID: id, Path: s.path}
 	return l
 }

@@ -234,7 +234,6 @@ func (r *recovery) create(lsn uint64, rec *stream.Record) {
 	if ok && l == nil {
 		l = r.place(rec.Meta.Path, func(s *slot) *live {
 			l := &live{slot: s, indexed: stream.Never, usedAt: now()}
-			l.deadline.l = l
 			l.tail.start = rec.Meta.Base()
 			l.fold(rec, lsn)
 			r.e.table.addID(l)

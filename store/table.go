@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/due"
 	"durablestreams/stream"
 )
 
@@ -51,7 +52,7 @@ type live struct {
 	journaled    int64  // last renewal of the sliding window that is in the journal
 
 	usedAt   int64 // Unix nanoseconds; for eviction
-	deadline deadline
+	deadline due.Entry[live]
 }
 
 // tableShards spreads the paths over so many mutexes.
@@ -233,7 +234,6 @@ func (e *Engine) putAgain(l *live) {
 func (e *Engine) adopt(s *slot, row *archive.Row) *live {
 	l := &live{slot: s, state: *row.State, lsn: row.LSN, flushedLSN: row.LSN, indexed: row.Indexed,
 		journaled: row.State.TouchedAt, usedAt: now()}
-	l.deadline.l = l
 	l.tail.start = row.State.Tail
 	l.publishState()
 	e.table.addID(l)

@@ -23,8 +23,8 @@ func (m *Manager) ClockSetBack(by time.Duration) {
 				*at += int64(by)
 			}
 		}
-		if s.at != 0 {
-			m.due.set(s, s.at+int64(by))
+		if s.entry.Queued() {
+			m.due.Set(s, &s.entry, s.entry.At()+int64(by))
 		}
 	}
 }

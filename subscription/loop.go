@@ -1,7 +1,6 @@
 package subscription
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"math"
@@ -80,7 +79,9 @@ func (m *Manager) schedule(s *sub, now int64) {
 		s.event.at = min(s.event.at, now+int64(maxBackoff)) // see tick
 		at = min(at, s.event.at)
 	}
-	if m.due.set(s, at) {
+	if at == math.MaxInt64 {
+		m.due.Remove(&s.entry)
+	} else if m.due.Set(s, &s.entry, at) {
 		m.nudge()
 	}
 }
@@ -125,7 +126,7 @@ func (m *Manager) turn() (events []event, next int64) {
 	}
 	if at < m.turned-int64(clockStep) { // the clock was set back: no deadline is right
 		for _, s := range m.subs {
-			m.due.set(s, at)
+			m.due.Set(s, &s.entry, at)
 		}
 	}
 	m.turned = at
@@ -136,14 +137,10 @@ func (m *Manager) turn() (events []event, next int64) {
 		return nil, at + int64(readyPause)
 	}
 	for range maxTurn {
-		s := m.due.first()
+		s := m.due.Pop(at)
 		if s == nil {
-			return events, math.MaxInt64
+			return events, m.next()
 		}
-		if s.at > at {
-			return events, s.at
-		}
-		m.due.remove(s)
 		st := m.change(s, func(*step) {})
 		if len(st.rows) > 0 {
 			m.commit(s, st)
@@ -155,6 +152,14 @@ func (m *Manager) turn() (events []event, next int64) {
 		}
 	}
 	return events, at // there may be more
+}
+
+// next is when the loop has to look again.
+func (m *Manager) next() int64 {
+	if at, ok := m.due.Next(); ok {
+		return at
+	}
+	return math.MaxInt64
 }
 
 // hear takes news in.
@@ -228,63 +233,4 @@ func (s *state) firstPending() stream.Path {
 		return ""
 	}
 	return s.marks.first.path
-}
-
-// dueHeap orders subscriptions by when the loop is to look at them. Those without
-// a deadline are not in it.
-type dueHeap []*sub
-
-// set puts s where it belongs and tells whether it is the first now.
-func (h *dueHeap) set(s *sub, at int64) (first bool) {
-	switch {
-	case at == math.MaxInt64:
-		h.remove(s)
-		return false
-	case s.index == 0:
-		s.at = at
-		heap.Push(h, s)
-	case s.at != at:
-		s.at = at
-		heap.Fix(h, s.index-1)
-	default:
-		return false
-	}
-	return s.index == 1
-}
-
-func (h *dueHeap) remove(s *sub) {
-	if s.index > 0 {
-		heap.Remove(h, s.index-1)
-	}
-}
-
-func (h dueHeap) first() *sub {
-	if len(h) == 0 {
-		return nil
-	}
-	return h[0]
-}
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (h *dueHeap) Push(x any) {
-	s := x.(*sub)
-	s.index = len(*h) + 1
-	*h = append(*h, s)
-}
-
-// Pop implements heap.Interface.
-func (h *dueHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	s.index = 0
-	return s
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"durablestreams/internal/due"
 	"durablestreams/internal/glob"
 	"durablestreams/stream"
 )
@@ -69,7 +70,7 @@ type Manager struct {
 	globs    glob.Index[*sub]
 	explicit registry
 	wakes    registry // by wake stream
-	due      dueHeap
+	due      due.Queue[sub]
 	turned   int64 // when the loop looked at it last
 	gate     gate
 
@@ -79,8 +80,7 @@ type Manager struct {
 // sub is a subscription with what is known of it in memory only.
 type sub struct {
 	state
-	at     int64 // when the loop looks at it next
-	index  int   // in the heap, from 1; 0: not there
+	entry  due.Entry[sub] // when the loop looks at it next
 	event  wakeEvent
 	call   *call // the delivery of the current wake that is under way
 	queued bool  // waits for room to deliver
@@ -153,7 +153,7 @@ func (m *Manager) uninstall(s *sub) {
 		m.explicit.remove(path, s)
 	}
 	m.wakes.remove(s.wakeStream, s)
-	m.due.remove(s)
+	m.due.Remove(&s.entry)
 }
 
 // change carries out a transition of s with the lock held, and all that follows

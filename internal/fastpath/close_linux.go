@@ -95,7 +95,7 @@ func (c *conn) drop(j *job) {
 func (c *conn) forget() {
 	c.state = closed
 	c.unreserve()
-	c.loop.timers.remove(c)
+	c.loop.timers.Remove(&c.timer)
 	delete(c.loop.conns, int32(c.fd))
 	c.in, c.out, c.head, c.op = nil, nil, nil, nil
 	c.allSent()

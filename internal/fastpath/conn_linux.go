@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"durablestreams/internal/due"
 	"durablestreams/internal/protocol"
 )
 
@@ -49,7 +50,7 @@ type conn struct {
 	job      *job
 	came     int64 // when the request was there, see loop.nanos; 0: it was not whole
 	deadline int64 // see loop.nanos; 0: none
-	timer    timer
+	timer    due.Entry[conn]
 	reserved int64 // of the core's room for bodies
 	pace     protocol.BodyPace
 	ended    func() // the connection has left the fast path

@@ -174,7 +174,7 @@ func (l *loop) end() bool {
 func (l *loop) wait(events []unix.EpollEvent) (int, error) {
 	l.inbox.sleeping.Store(true)
 	timeout := -1
-	if at, ok := l.timers.next(); ok {
+	if at, ok := l.timers.Next(); ok {
 		timeout = int(max(0, min((at-l.nanos(time.Now())+int64(time.Millisecond)-1)/int64(time.Millisecond), 60_000)))
 	}
 	if l.inbox.waiting() {
@@ -232,7 +232,7 @@ func (l *loop) messages() {
 // expire looks at the connections whose time has come.
 func (l *loop) expire() {
 	at := l.nanos(l.now)
-	for c := l.timers.due(at); c != nil; c = l.timers.due(at) {
+	for c := l.timers.Pop(at); c != nil; c = l.timers.Pop(at) {
 		l.guard(c, c.timeout)
 	}
 }

@@ -28,6 +28,8 @@ const (
 var layers = map[string]layer{
 	"stream": {
 		why: "the rules about a stream's state are pure: no bytes on a wire, no disk, no HTTP"},
+	"internal/due": {
+		why: "it orders entries by time and knows nothing of whose they are"},
 	"internal/glob": {
 		inside: []string{"stream"},
 		why:    "it matches stream paths and knows nothing else"},
@@ -41,7 +43,7 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/wire", "internal/protocol"},
 		why:    "an adapter carries requests to the core; storage is none of its business"},
 	"internal/fastpath": {
-		inside:  []string{"stream", "internal/wire", "internal/protocol", "httpapi"},
+		inside:  []string{"stream", "internal/wire", "internal/protocol", "internal/due", "httpapi"},
 		outside: []string{"golang.org/x/sys"},
 		why:     "an adapter carries requests to the core; what it does not take goes to net/http"},
 	"internal/journal": {
@@ -60,13 +62,13 @@ var layers = map[string]layer{
 		inside: []string{"stream", "internal/mirror", "internal/salvage"}, outside: []string{pebble},
 		why: "the archive keeps rows and chunks for the store and knows nobody above"},
 	"store": {
-		inside: []string{"stream", "internal/journal", "internal/archive", "internal/metric"}, outside: []string{disk},
+		inside: []string{"stream", "internal/journal", "internal/archive", "internal/due", "internal/metric"}, outside: []string{disk},
 		why: "the engine sits on journal and archive; the protocol is above it and must stay replaceable"},
 	"auth": {
 		inside: []string{"stream", "internal/wire", "internal/glob"}, outside: []string{goJOSE},
 		why: "who may do what is decided from a request's values and an issuer's keys alone; streams and transports are none of its business"},
 	"subscription": {
-		inside: []string{"stream", "internal/glob", "internal/metric"},
+		inside: []string{"stream", "internal/due", "internal/glob", "internal/metric"},
 		why:    "durable cursors say in interfaces what they need of engine, wake streams and webhooks; the root joins them"},
 	"internal/control": {
 		inside: []string{"stream", "subscription", "internal/protocol"},
