@@ -30,15 +30,23 @@ build: ## build ./ds
 	$(GO) build -o ds ./cmd/ds
 
 RELEASES = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+DIST     = dist
 
+# From a clone of the last commit: nothing uncommitted gets in, and Go stamps what it
+# does not stamp in a working tree of "git worktree".
 .PHONY: release
-release: ## static binaries for other machines, with checksums, in dist/; the version is that of the git tag or commit
-	@rm -rf dist && mkdir dist
-	@for target in $(RELEASES); do \
-	  echo "dist/ds-$${target/\//-}"; \
-	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -trimpath -ldflags "-s -w" -o dist/ds-$${target/\//-} ./cmd/ds; \
-	done
-	@cd dist && sha256sum ds-* > SHA256SUMS
+release: ## static binaries of the last commit, with checksums, in dist/; the version is that of its git tag, or made of its time
+	@commit=$$(git rev-parse HEAD) || { echo "make release builds a commit: this is no git checkout"; exit 1; }; \
+	test -z "$$(git status --porcelain)" || echo "there are changes that are in no commit: they are left out"; \
+	src=$$(mktemp -d); trap 'rm -rf "$$src"' EXIT; \
+	git clone -q --no-checkout . "$$src"; git -C "$$src" checkout -q --detach "$$commit"; \
+	rm -rf $(DIST) && mkdir -p $(DIST) && dist=$$(cd $(DIST) && pwd); \
+	for target in $(RELEASES); do \
+	  echo "$(DIST)/ds-$${target/\//-}"; \
+	  ( cd "$$src"; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -buildvcs=true -trimpath -ldflags "-s -w" -o "$$dist/ds-$${target/\//-}" ./cmd/ds ); \
+	  $(GO) version -m "$$dist/ds-$${target/\//-}" | grep -q "vcs.revision=$$commit" || { echo "it bears no stamp of its commit"; exit 1; }; \
+	done; \
+	cd "$$dist" && sha256sum ds-* > SHA256SUMS
 
 .PHONY: run
 run: ## run the server; ARGS="--in-memory" adds flags

@@ -2,10 +2,10 @@ package durablestreams
 
 import (
 	"net/http"
-	"runtime/debug"
 
 	"durablestreams/httpapi"
 	"durablestreams/internal/manage"
+	"durablestreams/internal/version"
 	"durablestreams/internal/web"
 	"durablestreams/stream"
 	"durablestreams/subscription"
@@ -27,7 +27,7 @@ func (s *Server) Subscriptions(after string, max int) []subscription.Summary {
 // themselves, what is known of them, and the page that shows both. All of them have one
 // origin, so that the page needs no leave to read.
 func (s *Server) mountAdmin() error {
-	page, err := web.Handler(pagePath, web.Config{Streams: s.Root(), API: adminAPI, Version: version()})
+	page, err := web.Handler(pagePath, web.Config{Streams: s.Root(), API: adminAPI, Version: version.Read().Version})
 	if err != nil {
 		return err
 	}
@@ -56,12 +56,4 @@ func (s *Server) manageAPI(prefix string) http.Handler {
 		}
 		look.ServeHTTP(w, r)
 	}))
-}
-
-// version is what the build was stamped with.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return ""
 }

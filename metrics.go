@@ -2,8 +2,6 @@ package durablestreams
 
 import (
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"durablestreams/internal/metric"
+	"durablestreams/internal/version"
 	"durablestreams/store"
 	"durablestreams/subscription"
 )
@@ -38,11 +37,8 @@ func (figures) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (f figures) Collect(ch chan<- prometheus.Metric) {
 	out := sink(ch)
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	out.gauge("ds_build_info", "The version that runs; always 1.", 1, "version", version, "go", runtime.Version())
+	build := version.Read()
+	out.gauge("ds_build_info", "The version that runs; always 1.", 1, "version", build.Version, "commit", build.Commit, "go", build.Go)
 	out.gauge("ds_ready", "1 if clients may come, as /readyz says.", truth(f.s.ready() == nil))
 	f.requests(out)
 	f.use(out)

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams"
 	"durablestreams/internal/inspect"
+	"durablestreams/internal/version"
 )
 
 // checkCommand is "ds check".
@@ -192,23 +191,26 @@ func openError(dir string, err error) error {
 }
 
 // versionCommand is "ds version".
-type versionCommand struct{}
+type versionCommand struct {
+	JSON bool `name:"json" help:"As a JSON object."`
+}
 
 // Help is the text below the summary.
 func (versionCommand) Help() string {
-	return `Prints the version of ds, of Go, and the system that it is built for.
+	return `Prints the version of ds, the commit it was built from and its date, the version of Go, and the
+system that it is built for. A build that is not made from a git checkout knows no commit, and its version is (devel).
 
-Example:
+Examples:
 
-    ds version`
+    ds version
+    ds version --json | jq -r .commit`
 }
 
-// Run prints the version that the build was stamped with.
-func (versionCommand) Run(env *Env) error {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
+// Run prints what the build was stamped with.
+func (c versionCommand) Run(env *Env) error {
+	if c.JSON {
+		return writeJSON(env.Stdout, version.Read())
 	}
-	_, err := fmt.Fprintf(env.Stdout, "ds %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(env.Stdout, "ds %s\n", version.Read())
 	return err
 }

@@ -87,6 +87,8 @@ var layers = map[string]layer{
 		why: "it reads what lies on disk; a running server is not needed for that"},
 	"internal/metric": {
 		why: "counting is for all, so it depends on nobody"},
+	"internal/version": {
+		why: "it reads what the toolchain has stamped"},
 	"internal/admin": {
 		why: "what operators see is handed to it as functions and handlers; it knows nothing of streams"},
 	"internal/manage": {
@@ -99,11 +101,11 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web", "internal/version"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
-		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/bench"},
+		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/bench", "internal/version"},
 		outside: []string{kong, disk, "golang.org/x/sys"},
 		why:     "commands use the server as a value and the tools around it; as clients they tell content types apart"},
 	"cmd/ds": {
