@@ -1,6 +1,7 @@
 package durablestreams
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,40 @@ type access struct {
 	*auth.Authorizer
 	fs      vfs.FS
 	keyFile string
+
+	stop    context.CancelFunc // of watch; nil: it has not begun
+	stopped chan struct{}
+}
+
+// caller is one as package protocol sees it.
+type caller struct{ *auth.Caller }
+
+// Renew implements [protocol.Caller].
+func (c caller) Renew() (protocol.Caller, error) {
+	now, err := c.Caller.Renew()
+	if err != nil {
+		return nil, err
+	}
+	return caller{now}, nil
+}
+
+// watch takes changes of the files from now on, and tells changed.
+func (a *access) watch(changed func()) {
+	var ctx context.Context
+	ctx, a.stop = context.WithCancel(context.Background())
+	a.stopped = make(chan struct{})
+	go func() {
+		defer close(a.stopped)
+		a.Watch(ctx, changed)
+	}()
+}
+
+// close ends watch.
+func (a *access) close() {
+	if a != nil && a.stop != nil {
+		a.stop()
+		<-a.stopped
+	}
 }
 
 // openAccess gives nil if there is to be no access control.
@@ -51,7 +86,7 @@ func (a *access) Identify(authorization []string, wait bool) (protocol.Caller, b
 	if c == nil {
 		return nil, known, err
 	}
-	return c, known, err
+	return caller{c}, known, err
 }
 
 // Signed implements [protocol.Access].
@@ -60,7 +95,7 @@ func (a *access) Signed(query string, path stream.Path, alone bool) (protocol.Ca
 	if c == nil {
 		return nil, err
 	}
-	return c, err
+	return caller{c}, err
 }
 
 // reload takes what has changed since the last time.
@@ -77,13 +112,18 @@ var errNoAccess = errors.New("the server has no access control")
 
 // ReloadAccess reads the access file, an issuer's key file and the key for signed URLs
 // again, and has an issuer's keys fetched again. If it fails, everything stays as it
-// was. Live reads that a change concerns end when their time is up. Without access
+// was. Live reads of keys that are not there any more, or may not read any more, end.
+// Changes of the files are taken without it, within about a second. Without access
 // control there is nothing to do.
 func (s *Server) ReloadAccess() error {
 	if s.access == nil {
 		return nil
 	}
-	return s.access.reload()
+	if err := s.access.reload(); err != nil {
+		return err
+	}
+	s.core.RecheckAccess()
+	return nil
 }
 
 // Authorize says whether whoever sends a request with this header may do that to the

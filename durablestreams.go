@@ -111,6 +111,9 @@ func (s *Server) openDir(fs vfs.FS, dir string, opts *Options) error {
 	if err := s.mountAdmin(); err != nil {
 		return err
 	}
+	if s.access != nil {
+		s.access.watch(s.core.RecheckAccess)
+	}
 	s.opened.Store(true)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"durablestreams/auth"
 	"durablestreams/internal/metric"
 	"durablestreams/internal/version"
 	"durablestreams/store"
@@ -46,6 +47,9 @@ func (f figures) Collect(ch chan<- prometheus.Metric) {
 		stats := e.Stats()
 		engineFigures(out, &stats)
 		archiveFigures(out, &stats)
+	}
+	if f.s.access != nil {
+		accessFigures(out, f.s.access.Stats())
 	}
 	if f.s.subs != nil {
 		subscriptionFigures(out, f.s.subs.manager.Stats())
@@ -164,6 +168,12 @@ func subscriptionFigures(out sink, s subscription.Stats) {
 	out.seconds("ds_webhook_seconds", "How long webhook calls took.", s.Calls)
 	out.counter("ds_wake_events_total", "Attempts to write a wake event.", float64(s.Events), "result", "ok")
 	out.counter("ds_wake_events_total", "Attempts to write a wake event.", float64(s.EventsFailed), "result", "failed")
+}
+
+func accessFigures(out sink, s auth.Stats) {
+	out.counter("ds_access_reloads_total", "How often the access rules were read from their files.", float64(s.Taken), "result", "ok")
+	out.counter("ds_access_reloads_total", "How often the access rules were read from their files.", float64(s.Refused), "result", "failed")
+	out.gauge("ds_access_stale", "1 if the files of the access rules are wrong and older rules count.", truth(s.Stale))
 }
 
 func truth(b bool) float64 {

@@ -134,6 +134,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 func (s *Server) close(ctx context.Context) error {
 	defer s.admin.end()
+	s.access.close()
 	s.mu.Lock()
 	s.closing = true
 	endpoints := s.endpoints

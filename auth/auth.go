@@ -58,6 +58,7 @@ type Authorizer struct {
 	tokens  *verifier // nil: none are taken
 	nobody  *Caller   // has no rights but everybody's
 	signing atomic.Pointer[URLKey]
+	files   files
 }
 
 // New reads the access file and starts to fetch an issuer's keys.
@@ -70,16 +71,31 @@ func New(o *Options, key URLKey) (*Authorizer, error) {
 		a.opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	a.nobody = &Caller{auth: a}
+	if o.File != "" {
+		a.files.names = append(a.files.names, o.File)
+	}
 	if o.JWT != nil {
 		a.tokens = newVerifier(a, o.JWT)
+		if !isURL(o.JWT.Keys) {
+			a.files.names = append(a.files.names, o.JWT.Keys)
+		}
 	}
 	return a, a.Reload(key)
 }
 
-// Reload reads the access file and an issuer's key file again, and takes a new key
-// for signed URLs. If it fails, everything stays as it was. Live reads that a change
-// concerns end when their time is up.
+// Reload reads the access file and an issuer's key file again, has keys fetched again,
+// and takes a new key for signed URLs. If it fails, everything stays as it was. Those
+// who are in the middle of a read are asked for by [Caller.Renew].
 func (a *Authorizer) Reload(key URLKey) error {
+	_, err := a.files.read(true, func() error { return a.load(true) })
+	if err == nil {
+		a.signing.Store(&key)
+	}
+	return err
+}
+
+// load takes the rules from their files, and may have an issuer's keys fetched.
+func (a *Authorizer) load(fetch bool) error {
 	t := &table{}
 	if a.opt.File != "" {
 		var err error
@@ -87,13 +103,12 @@ func (a *Authorizer) Reload(key URLKey) error {
 			return err
 		}
 	}
-	if a.tokens != nil {
+	if a.tokens != nil && (fetch || !isURL(a.tokens.keys.from)) {
 		if err := a.tokens.keys.reload(); err != nil {
 			return err
 		}
 	}
 	a.table.Store(t)
-	a.signing.Store(&key)
 	return nil
 }
 
@@ -102,8 +117,28 @@ type Caller struct {
 	auth    *Authorizer
 	name    string
 	grants  []Grant
-	link    stream.Path // the one that a signed URL opens
-	expires time.Time   // zero: never
+	key     *[sha256.Size]byte // hash of an API key; nil: it has none
+	link    stream.Path        // the one that a signed URL opens
+	signer  *URLKey            // by which
+	expires time.Time          // zero: never
+}
+
+// Renew gives the caller as the rules of now have it, or the refusal if they have no
+// such API key any more, or another key for signed URLs. The rights of a token stay:
+// they stand in it.
+func (c *Caller) Renew() (*Caller, error) {
+	switch {
+	case c.key != nil:
+		if c = c.auth.table.Load().keys[*c.key]; c == nil {
+			return nil, errUnknown
+		}
+	case c.signer != nil && *c.signer != *c.auth.signing.Load():
+		return nil, errSignature
+	}
+	if !c.expires.IsZero() && !time.Now().Before(c.expires) {
+		return nil, errExpired
+	}
+	return c, nil
 }
 
 // Expires is the time from which on the caller has to be asked again who it is; zero
@@ -228,11 +263,12 @@ func (a *Authorizer) Signed(query string, path stream.Path, alone bool) (*Caller
 	if !alone {
 		return nil, errBoth
 	}
-	expires, err := a.signing.Load().check(text, path, time.Now())
+	key := a.signing.Load()
+	expires, err := key.check(text, path, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{auth: a, name: "signed URL", link: path, expires: expires}, nil
+	return &Caller{auth: a, name: "signed URL", link: path, signer: key, expires: expires}, nil
 }
 
 // Sign gives the query parameter that makes a URL with this path readable until then.

@@ -120,6 +120,7 @@ func (t *table) addKey(a *Authorizer, words []string) error {
 	if len(words) == 0 {
 		return errors.New("a key needs rights")
 	}
+	c.key = &sum
 	var err error
 	c.grants, err = parseGrants(words)
 	t.keys[sum] = c

@@ -50,7 +50,7 @@ type accessKeyCommand struct {
 
 // Help is the text below the summary.
 func (accessKeyCommand) Help() string {
-	return `Prints the key, which is nowhere else: the file has its hash. A running server takes the change at SIGHUP.
+	return `Prints the key, which is nowhere else: the file has its hash. A running server takes the change by itself, within about a second.
 
 Examples:
 

@@ -43,7 +43,7 @@ type serveCommand struct {
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
 	EventLoops int  `group:"network" placeholder:"N" help:"Event loops of the fast path. Default: one for two processors."`
 
-	AccessFile  string `group:"access" placeholder:"FILE" help:"API keys and what everybody may read, see ds access key. With it or --jwt-keys, a request needs a right. Read again at SIGHUP."`
+	AccessFile  string `group:"access" placeholder:"FILE" help:"API keys and what everybody may read, see ds access key. With it or --jwt-keys, a request needs a right. Changes are taken by themselves."`
 	JWTKeys     string `group:"access" name:"jwt-keys" placeholder:"URL" help:"JWK Set of an issuer whose tokens count: an https URL, or a file."`
 	JWTIssuer   string `group:"access" name:"jwt-issuer" placeholder:"NAME" help:"What the claim iss of a token must be."`
 	JWTAudience string `group:"access" name:"jwt-audience" placeholder:"NAME" help:"What must be in the claim aud of a token."`

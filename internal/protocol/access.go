@@ -34,6 +34,10 @@ type Caller interface {
 
 	// Expires is when a live read must end; zero: no such time.
 	Expires() time.Time
+
+	// Renew gives the caller as the rules of now have it, which may have changed
+	// since it was identified, or the refusal. It waits for nothing.
+	Renew() (Caller, error)
 }
 
 // identity is what is known of a request's sender.

@@ -26,6 +26,7 @@ type Core struct {
 	frames   frames
 	pacer    pacer
 	limits   limits
+	waiting  waiting
 	stats    stats
 
 	controlRoot string // path of the control API, with the slash at the end

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"durablestreams/internal/wire"
@@ -19,6 +20,8 @@ type Feed struct {
 	pos   uint64          // what the client has
 	begun bool            // the place in the stream is found
 	over  bool
+
+	recheck atomic.Bool // the caller's right may have gone
 
 	drained bool // the deadline is that of the server's end, if that comes first
 
@@ -81,6 +84,9 @@ func (f *Feed) end() {
 		f.stop()
 		f.stop = nil
 		f.op.core.limits.live.give(1)
+		if f.op.caller != nil {
+			f.op.core.waiting.remove(f)
+		}
 		if f.op.sse {
 			f.op.core.stats.sse.Add(-1)
 		}
@@ -118,6 +124,9 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 	if f.over {
 		return Action{Done: true}, nil
 	}
+	if err := f.revoked(); err != nil {
+		return f.revoke(now, err), nil
+	}
 	if !f.immediate && !f.Immediate() {
 		if err := f.op.core.limits.reads.enter(); err != nil {
 			return f.refuse(err), nil
@@ -129,6 +138,9 @@ func (f *Feed) Step(now time.Time) (Action, error) {
 	if head {
 		if r := f.begin(now); r != nil {
 			return f.finish(r), nil
+		}
+		if err := f.revoked(); err != nil {
+			return f.revoke(now, err), nil
 		}
 	}
 	from := f.pos
@@ -203,6 +215,7 @@ func (f *Feed) begin(now time.Time) *Response {
 	// The watch comes before the look that decides to wait, so that no change
 	// falls between the two.
 	f.stop = o.core.store.Watch(f.snap, f.wake)
+	f.await()
 	return nil
 }
 
