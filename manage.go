@@ -1,6 +1,7 @@
 package durablestreams
 
 import (
+	"context"
 	"net/http"
 
 	"durablestreams/httpapi"
@@ -36,6 +37,7 @@ func (s *Server) mountAdmin() error {
 	for _, what := range []string{"streams", "totals", "subscriptions"} {
 		h.Handle("GET "+adminAPI+"/"+what, look)
 	}
+	h.Handle("DELETE "+adminAPI+"/streams", look)
 	h.Mount(adminAPI+"/streams/", look)
 	h.Mount(pagePath, page)
 	h.Mount(s.Root(), s.handler)
@@ -48,7 +50,7 @@ func (s *Server) manageAPI(prefix string) http.Handler {
 	fail := func(w http.ResponseWriter, r *http.Request, err error) {
 		httpapi.Refusal(s.core, s.opts.http(), err).ServeHTTP(w, r)
 	}
-	look := manage.Handler(prefix, s, fail)
+	look := manage.Handler(prefix, managed{s}, fail)
 	return s.gated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.Authorize(r.Header, stream.MayAdmin, ""); err != nil {
 			fail(w, r, err)
@@ -56,4 +58,12 @@ func (s *Server) manageAPI(prefix string) http.Handler {
 		}
 		look.ServeHTTP(w, r)
 	}))
+}
+
+// managed is a server as the administration sees it.
+type managed struct{ *Server }
+
+// DeleteStep implements [manage.Server].
+func (m managed) DeleteStep(ctx context.Context, prefix string, after stream.Path, max int) (Deletion, error) {
+	return m.deleteStep(ctx, prefix, after, max)
 }

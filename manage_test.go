@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,91 @@ func TestManageAPI(t *testing.T) {
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.code) {
 			t.Errorf("%s %s: %d %s, want %d %s", test.method, test.target, w.Code, w.Body, test.status, test.code)
 		}
+	}
+}
+
+// Forks are found by their source, page by page.
+func TestForksOfAStream(t *testing.T) {
+	s := open(t, "", &durablestreams.Options{InMemory: true})
+	for _, put := range [][]string{{"a"}, {"b", "a"}, {"c"}, {"d", "a"}, {"e", "b"}} {
+		headers := []string{"Content-Type", "text/plain"}
+		if len(put) > 1 {
+			headers = append(headers, "Stream-Forked-From", s.Root()+put[1])
+		}
+		if w := operator(s.Admin(), "PUT", s.Root()+put[0], "", headers...); w.Code != 201 {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	var found []string
+	after, steps := "", 0
+	for more := true; more; steps++ {
+		p := answerTo[manage.StreamPage](t, s.Admin(), "/api/v1/streams?limit=2&source=a&after="+after)
+		for _, i := range p.Streams {
+			found = append(found, i.Path)
+		}
+		after, more = p.Next, p.Next != ""
+	}
+	if steps != 3 || !slices.Equal(found, []string{"b", "d"}) {
+		t.Errorf("%q in %d steps", found, steps)
+	}
+}
+
+// A deletion by prefix goes step by step and does nothing that was not said plainly.
+func TestDeleteByAPI(t *testing.T) {
+	s := open(t, "", &durablestreams.Options{InMemory: true})
+	h := s.Admin()
+	for _, path := range []string{"a/1", "a/2", "a/3", "b"} {
+		if w := operator(h, "PUT", s.Root()+path, "123", "Content-Type", "text/plain"); w.Code != 201 {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	for query, code := range map[string]string{
+		"":                          "needs a prefix",
+		"?after=a":                  "needs a prefix",
+		"?prefix=":                  "all=true",
+		"?prefix=&all=false":        "all is true",
+		"?prefix=&all=1":            "all is true",
+		"?prefix=a&prefix=b":        "more than once",
+		"?prefix=a&dry-run=true":    "nothing else",
+		"?prefix=a&Limit=1":         "nothing else",
+		"?prefix=a&limit=0":         "limit",
+		"?prefix=a/&limit=10001":    "limit",
+		"?prefix=a/&after=%zz":      "malformed",
+		"?prefix=a/;all=true":       "malformed",
+		"?prefix=&all=true&limit=x": "limit",
+	} {
+		if w := operator(h, "DELETE", "/api/v1/streams"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), code) {
+			t.Errorf("%q: %d %s, want %q", query, w.Code, w.Body, code)
+		}
+	}
+	if w := operator(h, "DELETE", "/api/v1/streams?prefix=&all=true", "", "Sec-Fetch-Site", "cross-site"); w.Code != 403 {
+		t.Errorf("a page of another site: %d", w.Code)
+	}
+	if w := operator(h, "POST", "/api/v1/streams?prefix=&all=true", ""); w.Code != 405 || !strings.Contains(w.Header().Get("Allow"), "DELETE") {
+		t.Errorf("POST: %d %v", w.Code, w.Header())
+	}
+	step := func(query string) (d manage.Deletion) {
+		t.Helper()
+		w := operator(h, "DELETE", "/api/v1/streams"+query, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+		}
+		return d
+	}
+	if sum := answerTo[manage.Totals](t, h, "/api/v1/totals?prefix=a/"); sum.Streams != 3 {
+		t.Errorf("a refused deletion has deleted: %+v", sum)
+	}
+	if got, want := step("?prefix=a/&limit=2"), (manage.Deletion{Streams: 2, Bytes: 6, Next: "a/2"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := step("?prefix=a/&limit=2&after=a/2"), (manage.Deletion{Streams: 1, Bytes: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if w := operator(h, "HEAD", s.Root()+"b", ""); w.Code != 200 {
+		t.Errorf("another prefix: %d", w.Code)
+	}
+	if got, want := step("?prefix=&all=true"), (manage.Deletion{Streams: 1, Bytes: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

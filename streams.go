@@ -49,20 +49,9 @@ const deletePause = 100 * time.Millisecond
 // stay. It can be ended by ctx and called again.
 func (s *Server) DeletePrefix(ctx context.Context, prefix string, progress func(Deletion)) (sum Deletion, err error) {
 	for more := true; more; {
-		if err := ctx.Err(); err != nil {
-			return sum, err
-		}
-		d, err := s.store.DeletePage(prefix, sum.Next, adminPage)
-		sum.Streams += d.Streams
-		sum.Bytes += d.Bytes
-		switch {
-		case errors.Is(err, stream.Busy):
-			select {
-			case <-time.After(deletePause):
-			case <-ctx.Done():
-			}
-			continue
-		case err != nil:
+		d, err := s.deleteStep(ctx, prefix, sum.Next, adminPage)
+		sum = added(sum, d)
+		if err != nil {
 			return sum, err
 		}
 		sum.Next = d.Next
@@ -74,21 +63,46 @@ func (s *Server) DeletePrefix(ctx context.Context, prefix string, progress func(
 	return sum, nil
 }
 
+// deleteStep is DeletePage, called again while too much waits for the disk.
+func (s *Server) deleteStep(ctx context.Context, prefix string, after stream.Path, max int) (sum Deletion, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return sum, err
+		}
+		d, err := s.store.DeletePage(prefix, after, max)
+		sum = added(sum, d)
+		sum.Next = d.Next
+		if !errors.Is(err, stream.Busy) {
+			return sum, err
+		}
+		select {
+		case <-time.After(deletePause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// added is what both have deleted.
+func added(sum, d Deletion) Deletion {
+	return Deletion{Streams: sum.Streams + d.Streams, Bytes: sum.Bytes + d.Bytes, Next: sum.Next}
+}
+
 // Totals counts the streams whose path begins with prefix; those that end before a
 // time if nobody uses them also by themselves. It looks at each of them.
 func (s *Server) Totals(ctx context.Context, prefix string, before time.Time) (t Totals, err error) {
-	for after, more := stream.Path(""), true; more; {
+	walk := s.store.Walk(prefix)
+	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return t, err
 		}
-		p, err := s.store.Page(prefix, after, adminPage)
+		p, err := walk.Next(adminPage)
 		if err != nil {
 			return t, err
 		}
 		for i := range p.Streams {
 			t.Add(&p.Streams[i], before.UnixNano())
 		}
-		after, more = p.Next, p.Next != ""
+		more = p.Next != ""
 	}
 	return t, nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 
 	"durablestreams/internal/archive"
 	"durablestreams/stream"
@@ -45,7 +46,16 @@ type Page struct {
 // and memory for max names, and a look at each path that the archive does not have
 // yet; changes go on meanwhile.
 func (e *Engine) Page(prefix string, after stream.Path, max int) (p Page, err error) {
-	names, more, err := e.names(prefix, after, max)
+	if err := e.failed(); err != nil {
+		return Page{}, err
+	}
+	// What is in the archive by now shows in the later look at that.
+	return e.page(prefix, after, max, e.fresh.after(prefix, after, max+1))
+}
+
+// page is Page with the first paths that the archive does not have.
+func (e *Engine) page(prefix string, after stream.Path, max int, fresh []stream.Path) (p Page, err error) {
+	names, more, err := e.names(prefix, after, max, fresh)
 	if err != nil {
 		return Page{}, err
 	}
@@ -62,6 +72,33 @@ func (e *Engine) Page(prefix string, after stream.Path, max int) (p Page, err er
 		p.Next = names[len(names)-1].Path
 	}
 	return p, nil
+}
+
+// Walk goes through all that Page shows, page by page. It looks at the paths that the
+// archive does not have yet once, at its beginning, and keeps them: what is made later
+// may be left out. It is for one goroutine.
+type Walk struct {
+	engine *Engine
+	prefix string
+	after  stream.Path
+	fresh  []stream.Path
+}
+
+// Walk begins one.
+func (e *Engine) Walk(prefix string) *Walk {
+	return &Walk{engine: e, prefix: prefix, fresh: e.fresh.after(prefix, "", 0)}
+}
+
+// Next gives the next page, of no more than max names. One without a Next is the last.
+func (w *Walk) Next(max int) (Page, error) {
+	if err := w.engine.failed(); err != nil {
+		return Page{}, err
+	}
+	p, err := w.engine.page(w.prefix, w.after, max, w.fresh[:min(len(w.fresh), max+1)])
+	w.after = p.Next
+	n, _ := slices.BinarySearch(w.fresh, w.after+"\x00") // those up to it
+	w.fresh = w.fresh[n:]
+	return p, err
 }
 
 // Inspect gives what Page shows of the stream at one path: [stream.NotFound] if
@@ -81,12 +118,7 @@ func (e *Engine) Inspect(p stream.Path) (Info, error) {
 }
 
 // names gives up to max names, and whether there may be more behind them.
-func (e *Engine) names(prefix string, after stream.Path, max int) (names []archive.Name, more bool, err error) {
-	if err := e.failed(); err != nil {
-		return nil, false, err
-	}
-	// What is in the archive by now shows in the later look at that.
-	fresh := e.fresh.after(prefix, after, max+1)
+func (e *Engine) names(prefix string, after stream.Path, max int, fresh []stream.Path) (names []archive.Name, more bool, err error) {
 	archived, err := e.archive.NamesAfter(nil, prefix, after, max+1)
 	if err != nil {
 		return nil, false, listError(err)

@@ -74,9 +74,10 @@ func (m infoModel) remove(p stream.Path) {
 	}
 }
 
-// pages lists page by page.
+// pages lists page by page, and, from the start, with the same outcome in one walk.
 func pages(t *testing.T, e *store.Engine, prefix string, after stream.Path, size int) (list []string) {
 	t.Helper()
+	first := after
 	for {
 		p, err := e.Page(prefix, after, size)
 		if err != nil {
@@ -89,12 +90,35 @@ func pages(t *testing.T, e *store.Engine, prefix string, after stream.Path, size
 			list = append(list, infoLine(&p.Streams[i]))
 		}
 		if p.Next == "" {
-			return list
+			break
 		}
 		if p.Next <= after {
 			t.Fatalf("after %q it goes on after %q", after, p.Next)
 		}
 		after = p.Next
+	}
+	if first == "" {
+		if got := walked(t, e, prefix, size); !slices.Equal(got, list) {
+			t.Errorf("a walk below %q by %d gives %q, want %q", prefix, size, got, list)
+		}
+	}
+	return list
+}
+
+func walked(t *testing.T, e *store.Engine, prefix string, size int) (list []string) {
+	t.Helper()
+	w := e.Walk(prefix)
+	for {
+		p, err := w.Next(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.Streams {
+			list = append(list, infoLine(&p.Streams[i]))
+		}
+		if p.Next == "" {
+			return list
+		}
 	}
 }
 
@@ -199,7 +223,7 @@ func pageHistory(t *testing.T, rng *rand.Rand) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for what, err := range map[string]error{"page": second(e.Page("", "", 1)), "inspect": second(e.Inspect("a")), "delete": second(e.DeletePage("", "", 1))} {
+	for what, err := range map[string]error{"page": second(e.Page("", "", 1)), "inspect": second(e.Inspect("a")), "delete": second(e.DeletePage("", "", 1)), "walk": second(e.Walk("").Next(1))} {
 		if err == nil {
 			t.Errorf("%s: a closed engine answers", what)
 		}
@@ -246,10 +270,13 @@ func TestPagesWhileThingsMove(t *testing.T) {
 		})
 	}
 	last := map[stream.Path]store.Info{}
-	for range 5 {
-		n := 0
+	for round := range 6 {
+		n, walk := 0, e.Walk("stay/")
 		for after := stream.Path(""); ; {
 			p, err := e.Page("stay/", after, 37)
+			if round%2 == 1 {
+				p, err = walk.Next(37)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

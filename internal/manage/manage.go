@@ -1,8 +1,11 @@
 // Package manage is the API by which operators and tools look at streams and
-// subscriptions: lists, single ones, totals, as JSON. It changes nothing and knows neither
-// the listener it is served on nor who may call it.
+// subscriptions: lists, single ones, totals, as JSON. All that it changes are streams
+// that are deleted by the start of their paths. It knows neither the listener it is
+// served on nor who may call it.
 //
-//	GET streams?prefix=&after=&limit=   a page of streams, in the order of their paths
+//	GET streams?prefix=&after=&limit=   a page of streams, in the order of their paths;
+//	                                    with source=<path> only those forked from it
+//	DELETE streams?prefix=&after=&limit= delete a page of streams
 //	GET streams/<path>                  one stream; the path as it stands in stream URLs
 //	GET totals?prefix=                  how many there are, and how much
 //	GET subscriptions?after=&limit=     a page of subscriptions, in the order of their ids
@@ -33,6 +36,10 @@ type Server interface {
 	// Inspect gives one stream, or stream.NotFound.
 	Inspect(path stream.Path) (store.Info, error)
 
+	// DeleteStep deletes streams as List gives them. While too much waits for the
+	// disk it waits too, until ctx ends.
+	DeleteStep(ctx context.Context, prefix string, after stream.Path, max int) (store.Deletion, error)
+
 	// Totals counts streams, and those that end before a time by themselves.
 	Totals(ctx context.Context, prefix string, before time.Time) (store.Totals, error)
 
@@ -52,17 +59,23 @@ const soon = time.Hour
 // Handler serves the API below prefix, which ends with a slash. fail answers a request
 // that cannot be answered otherwise. It must see paths as they were sent.
 func Handler(prefix string, s Server, fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
-	a := &api{server: s, totals: totals{count: s.Totals}}
+	a := &api{server: s, totals: newTotals(s.Totals)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		what, below := strings.CutPrefix(r.URL.EscapedPath(), prefix)
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			notAllowed(w)
-			return
-		}
 		if !below {
 			what = ""
 		}
-		answer, err := a.get(r, what)
+		var answer any
+		var err error
+		switch {
+		case r.Method == http.MethodGet || r.Method == http.MethodHead:
+			answer, err = a.get(r, what)
+		case r.Method == http.MethodDelete && what == "streams":
+			answer, err = a.delete(r)
+		default:
+			notAllowed(w, what)
+			return
+		}
 		if err != nil {
 			fail(w, r, err)
 			return
@@ -75,16 +88,20 @@ func Handler(prefix string, s Server, fail func(http.ResponseWriter, *http.Reque
 	})
 }
 
-func notAllowed(w http.ResponseWriter) {
-	w.Header().Set("Allow", "GET, HEAD")
+func notAllowed(w http.ResponseWriter, what string) {
+	allow := "GET, HEAD"
+	if what == "streams" {
+		allow += ", DELETE"
+	}
+	w.Header().Set("Allow", allow)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusMethodNotAllowed)
-	_, _ = io.WriteString(w, `{"error":{"code":"method_not_allowed","message":"this can only be read"}}`+"\n")
+	_, _ = io.WriteString(w, `{"error":{"code":"method_not_allowed","message":"there is no such method here"}}`+"\n")
 }
 
 type api struct {
 	server Server
-	totals totals
+	totals *totals
 }
 
 // get answers what stands behind the prefix.
@@ -120,7 +137,7 @@ func (a *api) stream(path string) (any, error) {
 }
 
 func (a *api) streams(q url.Values) (any, error) {
-	limit, err := limitOf(q)
+	limit, err := limitOf(q, defaultLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +145,17 @@ func (a *api) streams(q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := StreamPage{Streams: make([]Stream, len(page.Streams)), Next: string(page.Next)}
+	answer := StreamPage{Streams: make([]Stream, 0, len(page.Streams)), Next: string(page.Next)}
 	for i := range page.Streams {
-		answer.Streams[i] = describe(&page.Streams[i])
+		if isFork(&page.Streams[i], q) {
+			answer.Streams = append(answer.Streams, describe(&page.Streams[i]))
+		}
 	}
 	return answer, nil
 }
 
 func (a *api) subscriptions(q url.Values) (any, error) {
-	limit, err := limitOf(q)
+	limit, err := limitOf(q, defaultLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +170,15 @@ func (a *api) subscriptions(q url.Values) (any, error) {
 	return answer, nil
 }
 
-func limitOf(q url.Values) (int, error) {
+// isFork reports whether a stream is one that was asked for by its source, if that was
+// said. There is no index of forks, so those who ask have to go through all pages.
+func isFork(i *store.Info, q url.Values) bool {
+	return !q.Has("source") || !i.Damaged && i.Fork != nil && string(i.Fork.SourcePath) == q.Get("source")
+}
+
+func limitOf(q url.Values, usual int) (int, error) {
 	if !q.Has("limit") {
-		return defaultLimit, nil
+		return usual, nil
 	}
 	n, err := strconv.ParseUint(q.Get("limit"), 10, 32)
 	if err != nil || n == 0 || n > maxLimit {

@@ -2,7 +2,7 @@ package manage
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"durablestreams/store"
@@ -20,35 +20,55 @@ type Totals struct {
 	At       string `json:"at"`       // when they were counted
 }
 
-// totals counts all streams at most for a small part of the time, whoever asks how
-// often: counting looks at each of them.
+// totals counts all streams at most for a small part of the time, and one request's at
+// a time, whoever asks how often: counting looks at each of them.
 type totals struct {
 	count func(ctx context.Context, prefix string, before time.Time) (store.Totals, error)
+	turn  chan struct{} // held by who counts; others wait only as long as their client does
+	last  atomic.Pointer[counted]
+}
 
-	mu   sync.Mutex
-	last Totals
-	next time.Time // before it the last count of all streams is good enough
+// counted is a count of all streams.
+type counted struct {
+	Totals
+	until time.Time // before it the count is good enough
 }
 
 // restFactor is how much longer the last count is used than it took.
 const restFactor = 20
 
+func newTotals(count func(context.Context, string, time.Time) (store.Totals, error)) *totals {
+	return &totals{count: count, turn: make(chan struct{}, 1)}
+}
+
 func (t *totals) get(ctx context.Context, prefix string) (Totals, error) {
-	if prefix != "" {
-		return t.now(ctx, prefix)
+	if now, ok := t.known(prefix); ok {
+		return now, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return Totals{}, ctx.Err()
+	}
+	if now, ok := t.known(prefix); ok { // somebody has counted meanwhile
+		return now, nil
+	}
 	begin := time.Now()
-	if begin.Before(t.next) {
-		return t.last, nil
+	now, err := t.now(ctx, prefix)
+	if err == nil && prefix == "" {
+		t.last.Store(&counted{now, time.Now().Add(restFactor * time.Since(begin))})
 	}
-	counted, err := t.now(ctx, "")
-	if err != nil {
-		return Totals{}, err
+	return now, err
+}
+
+// known gives the last count of all streams, if that is asked for and good enough.
+func (t *totals) known(prefix string) (Totals, bool) {
+	last := t.last.Load()
+	if prefix != "" || last == nil || !time.Now().Before(last.until) {
+		return Totals{}, false
 	}
-	t.last, t.next = counted, time.Now().Add(restFactor*time.Since(begin))
-	return counted, nil
+	return last.Totals, true
 }
 
 func (t *totals) now(ctx context.Context, prefix string) (Totals, error) {

@@ -3,8 +3,7 @@ import { attempt, h } from "./dom.js";
 import { describe, streams } from "./server.js";
 
 const longestChain = 256;
-const mostPages = 100;
-const pageSize = 1000;
+const pageSize = 10000;
 
 // forkTree shows where a stream comes from, and on demand what was forked from it: there is
 // no index of that, so all streams have to be looked through.
@@ -12,23 +11,23 @@ export function forkTree(stream) {
   const tree = h("div", { class: "forks" });
   const search = h("button", { type: "button", onclick: () => attempt(() => look()) }, "Look for forks");
   const note = h("p", { class: "dim" });
-  let children = new Map();
+  let children = [];
 
   async function look() {
     search.disabled = true;
-    const found = new Map();
-    let after = "";
-    let pages = 0;
-    do {
-      const page = await streams({ after, limit: pageSize });
-      for (const s of page.streams) {
-        if (s.forkedFrom) found.set(s.forkedFrom, [...(found.get(s.forkedFrom) ?? []), s]);
-      }
-      after = page.next;
-    } while (after && ++pages < mostPages);
-    children = found;
-    search.disabled = false;
-    note.textContent = after ? `Only the first ${mostPages * pageSize} streams were looked at.` : found.has(stream.path) ? "" : "Nothing was forked from it.";
+    try {
+      const found = [];
+      let after = "";
+      do {
+        const page = await streams({ source: stream.path, after, limit: pageSize });
+        found.push(...page.streams);
+        after = tree.isConnected ? page.next : ""; // nobody looks any more
+      } while (after);
+      children = found;
+    } finally {
+      search.disabled = false;
+    }
+    note.textContent = children.length > 0 ? "" : "Nothing was forked from it.";
     await draw();
   }
 
@@ -44,7 +43,8 @@ export function forkTree(stream) {
   function node(chain, depth) {
     const s = chain[depth];
     const next = chain[depth + 1];
-    const below = [...(next ? [node(chain, depth + 1)] : []), ...(children.get(s.path) ?? []).filter((c) => c.path !== next?.path).map((c) => node([c], 0))];
+    const forks = s.path === stream.path ? children : [];
+    const below = [...(next ? [node(chain, depth + 1)] : []), ...forks.map((c) => node([c], 0))];
     const name = s.path === stream.path ? h("strong", { "aria-current": "page" }, s.path) : s.deleted ? h("span", {}, s.path) : h("a", { href: `#/streams/${s.path}` }, s.path);
     return h("li", {}, name, s.deleted && h("span", { class: "dim" }, " deleted, kept for its forks"), s.forkOffset && h("span", { class: "dim" }, ` at ${s.forkOffset}`), below.length > 0 && h("ul", {}, below));
   }

@@ -57,7 +57,7 @@ export async function request(url, options = {}) {
 const read = async (path, options) => (await request(config.api + path, options)).json();
 
 // Administration.
-export const streams = ({ prefix, after, limit, signal }) => read(`/streams?${new URLSearchParams(drop({ prefix, after, limit }))}`, { signal });
+export const streams = ({ prefix, source, after, limit, signal }) => read(`/streams?${new URLSearchParams(drop({ prefix, source, after, limit }))}`, { signal });
 export const describe = (path) => read(`/streams/${path}`);
 export const totals = () => read("/totals");
 export const subscriptions = (after) => read(`/subscriptions?${new URLSearchParams(drop({ after }))}`);
