@@ -79,6 +79,7 @@ var guides = map[string]int{
 	"writing":     3,
 	"reading":     3,
 	"live":        3,
+	"forking":     3,
 }
 
 // TestGuides does what the guides say, all with one server: their commands with curl and
