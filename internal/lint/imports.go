@@ -108,6 +108,9 @@ var layers = map[string]layer{
 		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/bench", "internal/version"},
 		outside: []string{kong, disk, "golang.org/x/sys"},
 		why:     "commands use the server as a value and the tools around it; as clients they tell content types apart"},
+	"examples/chat": {
+		inside: []string{".", "client", "stream"},
+		why:    "an example uses what everybody may use: the server, the client and the kinds of their errors"},
 	"cmd/ds": {
 		inside: []string{"internal/cli"},
 		why:    "main makes a context, calls cli.Run and exits"},
