@@ -72,6 +72,9 @@ func Check(fs vfs.FS, dir string) (r *Report, err error) {
 
 // lockToLook locks a directory that is there.
 func lockToLook(fs vfs.FS, dir string) (io.Closer, error) {
+	if err := notRestoring(fs, dir); err != nil {
+		return nil, err
+	}
 	_, err := fs.Stat(fs.PathJoin(dir, archiveDir))
 	if errors.Is(err, os.ErrNotExist) {
 		_, err = fs.Stat(fs.PathJoin(dir, mirrorFile))

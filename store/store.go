@@ -119,6 +119,7 @@ type Engine struct {
 	flush     flusher
 	deadlines deadlines
 	wakes     wakeQueue
+	pictures  pictures
 
 	stats   stats
 	space   spaceGuard
@@ -182,8 +183,14 @@ func (e *Engine) openFiles() error {
 	if e.lock, err = Lock(e.fs, e.dir); err != nil {
 		return err
 	}
+	if err := notRestoring(e.fs, e.dir); err != nil {
+		return err
+	}
 	if _, begun, err := readPlan(e.fs, e.dir); err != nil || begun {
 		return errors.Join(ErrRepairing, err)
+	}
+	if err := dropPictures(e.fs, e.dir); err != nil {
+		return err
 	}
 	if err := dropBallast(e.fs, e.dir); err != nil {
 		return err
@@ -257,6 +264,7 @@ func (e *Engine) Close() error {
 		close(e.stopped)
 		e.flush.progress()
 		e.workers.Wait()
+		pictures := e.pictures.close()
 		var err error
 		tight, _ := e.space.tight(e.flush.tails.Load())
 		switch {
@@ -267,7 +275,7 @@ func (e *Engine) Close() error {
 		default:
 			err = e.flushAll()
 		}
-		e.closed = errors.Join(err, e.closeFiles())
+		e.closed = errors.Join(err, pictures, e.closeFiles())
 	})
 	return e.closed
 }

@@ -13,6 +13,7 @@ type PowerCut struct {
 	disk  *Disk
 	rng   *rand.Rand
 	loss  Loss
+	take  func() *Disk
 	left  atomic.Int64
 	fired atomic.Bool
 
@@ -37,11 +38,24 @@ func ArmPowerCut(disk *Disk, rng *rand.Rand, loss Loss, changes int) *PowerCut {
 	return p
 }
 
+// ArmPicture makes the disk's hook a cut after which not what a power cut leaves goes on,
+// but what take gives, which is called beside everything else.
+func ArmPicture(disk *Disk, changes int, take func() *Disk) *PowerCut {
+	p := &PowerCut{disk: disk, take: take}
+	p.left.Store(int64(changes))
+	disk.OnOp(p.Op)
+	return p
+}
+
 // Op counts a call on the disk.
 func (p *PowerCut) Op(op Op) error {
 	if op.Changes() && p.left.Add(-1) == -1 {
 		p.At = time.Now().UnixNano()
 		p.fired.Store(true) // first: what is acknowledged during the picture is unknown
+		if p.take != nil {
+			go func() { p.After = p.take() }() // here the caller may hold anything
+			return nil
+		}
 		p.After = p.disk.Crash(p.rng, p.loss)
 	}
 	return nil

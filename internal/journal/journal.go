@@ -21,9 +21,9 @@
 // # Who may call what, and when
 //
 // [Journal.Append] belongs to one goroutine, the committer. [Journal.Prepare],
-// [Journal.Note], [Journal.Release], [Journal.Room], [Journal.LastLSN] and [Journal.Stats] may
-// be called at any time from any goroutine. [Journal.Close] must not overlap
-// Append, Prepare, Note or Release. The package starts no goroutine and holds its
+// [Journal.Note], [Journal.Release], [Journal.Hold], [Journal.Picture], [Journal.Room],
+// [Journal.LastLSN] and [Journal.Stats] may be called at any time from any goroutine.
+// [Journal.Close] must not overlap Append, Prepare, Note, Release or Picture. The package starts no goroutine and holds its
 // lock only over memory, never over I/O (but for the head file's own).
 //
 // The caller keeps other processes out of the directory.
@@ -63,6 +63,9 @@ type Journal struct {
 	left     int64 // bytes left in cur
 	carryLen int64 // bytes of carry
 	stats    Stats
+
+	holds    int    // see Hold
+	heldBack uint64 // what Release was told meanwhile
 }
 
 // state is the life of a Journal: ready → failed → closed, or ready → closed.
@@ -123,9 +126,9 @@ func (j *Journal) Append(b *Batch) (firstLSN uint64, err error) {
 // advance accounts for the frame of b, which has become durable.
 func (j *Journal) advance(b *Batch) {
 	j.nextSeq++
-	j.last.Add(uint64(b.Records()))
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.last.Add(uint64(b.Records())) // with left: a picture needs both as of one moment
 	j.left = j.cur.left()
 	j.stats.Frames++
 	j.stats.Records += uint64(b.Records())

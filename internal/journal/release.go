@@ -11,10 +11,13 @@ import (
 // or removed; the current one stays. It may be called from any goroutine; it
 // renames or removes files and syncs the directory if there is any to give up.
 // If a file cannot be renamed or removed the journal goes on and a later call
-// tries again; a failed sync is final.
+// tries again; a failed sync is final. Within a [Journal.Hold] it is put off.
 func (j *Journal) Release(lsn uint64) error {
 	if err := j.usable(); err != nil {
 		return err
+	}
+	if j.held(lsn) {
+		return nil
 	}
 	given := j.giveUp(lsn)
 	if len(given) == 0 {
@@ -83,7 +86,7 @@ func (j *Journal) recycle(given []segment) (kept []spare, err error) {
 		sp := spare{name: freeName(j.pool.number()), size: seg.size}
 		j.mu.Unlock()
 		path := j.dir.file(segmentName(seg.number))
-		if wanted && seg.size >= least && seg.size <= j.opts.SegmentSize {
+		if wanted && !seg.shared && seg.size >= least && seg.size <= j.opts.SegmentSize {
 			if err = j.dir.fs.Rename(path, j.dir.file(sp.name)); err == nil {
 				kept = append(kept, sp)
 			}

@@ -13,6 +13,7 @@ type segment struct {
 	size   int64  // of the file, in bytes
 	head   header // zero if bad is set
 	bad    error  // a *CorruptionError or *VersionError of the header
+	shared bool   // a picture has it: its file is not written again
 }
 
 // segmentWriter appends frames to the current segment.

@@ -24,8 +24,8 @@ type FS struct {
 
 // content is the size of what stands in one file.
 type content struct {
-	size int64
-	gone bool // it has no name any more and does not count
+	size  int64
+	names int // it counts as long as it has one
 }
 
 // New gives an empty file system for so many bytes.
@@ -44,8 +44,9 @@ func (s *FS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 func (s *FS) forget(name string) {
 	for path, c := range s.files {
 		if path == name || strings.HasPrefix(path, name+"/") {
-			s.used -= c.size
-			c.gone = true
+			if c.names--; c.names == 0 {
+				s.used -= c.size
+			}
 			delete(s.files, path)
 		}
 	}
@@ -78,10 +79,24 @@ func (s *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...
 func (s *FS) file(name string, f vfs.File) *file {
 	c := s.files[name]
 	if c == nil {
-		c = &content{}
+		c = &content{names: 1}
 		s.files[name] = c
 	}
 	return &file{File: f, fs: s, content: c}
+}
+
+// Link implements vfs.FS.
+func (s *FS) Link(from, to string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.FS.Link(from, to); err != nil {
+		return err
+	}
+	if c := s.files[from]; c != nil {
+		c.names++
+		s.files[to] = c
+	}
+	return nil
 }
 
 // ReuseForWrite implements vfs.FS.
@@ -166,7 +181,7 @@ func (f *file) grow(size int64) error {
 	if more <= 0 {
 		return nil
 	}
-	if !f.content.gone {
+	if f.content.names > 0 {
 		if f.fs.used+more > f.fs.limit {
 			return syscall.ENOSPC
 		}

@@ -115,3 +115,53 @@ func TestNoSpace(t *testing.T) {
 		t.Errorf("after a removal: %v", err)
 	}
 }
+
+// What has two names counts once, until it has none.
+func TestLink(t *testing.T) {
+	fs := memfs.New(1000)
+	used := func(want uint64, when string) {
+		t.Helper()
+		if u, err := fs.GetDiskUsage(""); err != nil || u.UsedBytes != want {
+			t.Errorf("%s: %d bytes used, want %d (%v)", when, u.UsedBytes, want, err)
+		}
+	}
+	f, err := fs.Create("a", category)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(n int) {
+		t.Helper()
+		if _, err := f.Write(make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(100)
+	if err := fs.Link("a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.Link("a", "b"); !errors.Is(err, os.ErrExist) {
+		t.Errorf("link over a file: %v", err)
+	}
+	if err := fs.Link("none", "c"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("link of nothing: %v", err)
+	}
+	used(100, "two names")
+	if err := fs.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	write(50)
+	used(150, "one name")
+	if err := fs.Rename("b", "c"); err != nil {
+		t.Fatal(err)
+	}
+	used(150, "renamed")
+	if err := fs.RemoveAll("c"); err != nil {
+		t.Fatal(err)
+	}
+	used(0, "no name")
+	write(50)
+	used(0, "no name and written")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

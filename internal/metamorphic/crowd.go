@@ -80,9 +80,13 @@ func (c *Crowd) run() (err error) {
 // round lets every client do its steps, with or without a power cut, and audits.
 func (c *Crowd) round(clients []*client) error {
 	var cut *dstest.PowerCut
-	if c.rng.IntN(3) > 0 {
+	pictured := false
+	if kind := c.rng.IntN(9); kind > 2 {
 		n := c.rng.IntN(40 * c.Clients)
 		cut = dstest.ArmPowerCut(c.disk, c.split(), dstest.RandomLoss(c.rng), n)
+	} else if _, ok := c.target.(dstest.Pictured); ok && kind == 2 {
+		cut = dstest.ArmPicture(c.disk, c.rng.IntN(40*c.Clients), c.picture)
+		pictured = true
 	}
 	var wg sync.WaitGroup
 	for _, cl := range clients {
@@ -96,7 +100,10 @@ func (c *Crowd) round(clients []*client) error {
 	wg.Wait()
 	c.Settle()
 	c.stats.Steps += c.Steps * c.Clients
-	how, err := c.between(cut)
+	if pictured && cut.Fired() {
+		c.stats.Pictures++
+	}
+	how, err := c.between(cut, pictured)
 	c.log = append(c.log, how)
 	if err != nil {
 		return fmt.Errorf("%s: %w", how, err)
@@ -112,6 +119,17 @@ func (c *Crowd) round(clients []*client) error {
 		return fmt.Errorf("%s: %w", how, errors.Join(c.ledger.faults...))
 	}
 	return nil
+}
+
+// picture gives a disk with what a picture of the target has.
+func (c *Crowd) picture() *dstest.Disk {
+	disk, err := dstest.TakePicture(c.target.(dstest.Pictured))
+	if err != nil {
+		c.ledger.mu.Lock()
+		defer c.ledger.mu.Unlock()
+		c.ledger.fault("picture: %w", err)
+	}
+	return disk
 }
 
 func (c *Crowd) pause(d time.Duration) {
@@ -130,8 +148,19 @@ func (c *Crowd) paths() (list []stream.Path) {
 }
 
 // between is what happens after a round.
-func (c *Crowd) between(cut *dstest.PowerCut) (how string, err error) {
+func (c *Crowd) between(cut *dstest.PowerCut, pictured bool) (how string, err error) {
 	c.disk.OnOp(nil)
+	if pictured && cut.Fired() {
+		if cut.After == nil {
+			return "picture", errors.New("there is none")
+		}
+		if c.Check != nil {
+			if err := c.Check(cut.After); err != nil {
+				return "picture", err
+			}
+		}
+		return "picture", c.reopen(cut.After)
+	}
 	if cut.Fired() {
 		c.stats.MidCrashes++
 		return "power cut in the middle", c.reopen(cut.After)

@@ -40,7 +40,7 @@ type History struct {
 
 // Stats counts what a run has tried.
 type Stats struct {
-	Steps, Crashes, MidCrashes, RecoveryCrashes, Restarts, Forks, Expired, Kept, Lost int
+	Steps, Crashes, MidCrashes, RecoveryCrashes, Restarts, Forks, Expired, Kept, Lost, Pictures int
 }
 
 // Add sums up.
@@ -54,6 +54,7 @@ func (s *Stats) Add(o Stats) {
 	s.Expired += o.Expired
 	s.Kept += o.Kept
 	s.Lost += o.Lost
+	s.Pictures += o.Pictures
 }
 
 // watch is somebody who waits for changes of a stream.
