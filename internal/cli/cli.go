@@ -49,6 +49,7 @@ type commands struct {
 	Inspect inspectCommand `cmd:"" help:"Show what is in a data directory."`
 	Config  configCommand  `cmd:"" help:"Check and show settings."`
 	Health  healthCommand  `cmd:"" help:"Ask whether a server is ready."`
+	Streams streamsCommand `cmd:"" help:"List, show, count and delete the streams of a server, as its operator."`
 	Access  accessCommand  `cmd:"" help:"Make API keys and signed URLs."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`
@@ -60,6 +61,7 @@ type commands struct {
 	Head   headCommand   `cmd:"" help:"Show type, tail and state of a stream."`
 	Close  closeCommand  `cmd:"" help:"Close a stream."`
 	Rm     rmCommand     `cmd:"" help:"Delete streams."`
+	Ls     lsCommand     `cmd:"" help:"List streams."`
 	Fork   forkCommand   `cmd:"" help:"Fork a stream."`
 	Sub    subCommand    `cmd:"" help:"Manage subscriptions and work for them."`
 

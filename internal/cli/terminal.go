@@ -10,12 +10,12 @@ import (
 	"durablestreams/internal/inspect"
 )
 
-// isTerminal tells whether a person looks at what is written.
-func isTerminal(w io.Writer) bool {
-	if o, ok := w.(*output); ok {
-		w = o.Writer
+// isTerminal tells whether a person looks at what is written, or writes what is read.
+func isTerminal(stream any) bool {
+	if o, ok := stream.(*output); ok {
+		stream = o.Writer
 	}
-	f, ok := w.(*os.File)
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

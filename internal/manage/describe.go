@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"durablestreams/store"
+	"durablestreams/stream"
 	"durablestreams/subscription"
 )
 
@@ -47,8 +48,8 @@ func describe(i *store.Info) Stream {
 		s.TTLSeconds = &ttl
 	}
 	s.ExpiresAt, _ = i.Lifetime.ExpiresAt()
-	if !i.Lifetime.IsForever() {
-		s.EndsAt = moment(i.Deadline())
+	if end := i.Deadline(); end != stream.Never { // or later than can be told
+		s.EndsAt = moment(end)
 	}
 	if i.Fork != nil {
 		s.ForkedFrom, s.ForkOffset = string(i.Fork.SourcePath), i.OffsetAt(i.Fork.Point).String()
