@@ -27,6 +27,10 @@ import (
 // ErrLocked says that another process serves the data directory.
 var ErrLocked = store.ErrLocked
 
+// ErrNewer says that something of the data directory was written by a newer program, in
+// a format that this one does not know. Nothing was changed.
+var ErrNewer = store.ErrNewer
+
 // ErrDamaged says that files of the data directory are damaged: [Check] says which,
 // and [Repair] makes it openable again.
 var ErrDamaged = store.ErrDamaged

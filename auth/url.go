@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"durablestreams/internal/format"
 	"durablestreams/internal/wire"
 	"durablestreams/stream"
 )
@@ -32,7 +33,11 @@ func NewURLKey() (k URLKey) {
 	return k
 }
 
-const urlKeyHead = "ds key for signed URLs 1 "
+const (
+	urlKeyName    = "ds key for signed URLs "
+	urlKeyVersion = 1
+	urlKeyHead    = urlKeyName + "1 "
+)
 
 // Text is what a key file has.
 func (k *URLKey) Text() []byte { return []byte(urlKeyHead + encode64(k[:]) + "\n") }
@@ -44,8 +49,14 @@ func ParseURLKey(text []byte) (k URLKey, err error) {
 	if ok && err == nil && len(b) == len(k) {
 		copy(k[:], b)
 	}
+	if version, ok := strings.CutPrefix(string(text), urlKeyName); ok {
+		n, _, _ := strings.Cut(version, " ")
+		if v, err := strconv.ParseUint(n, 10, 32); err == nil && v > urlKeyVersion {
+			return URLKey{}, &format.VersionError{What: "the key file", Found: v, Known: urlKeyVersion}
+		}
+	}
 	if string(k.Text()) != string(text) {
-		return URLKey{}, errors.New("the key file is damaged or of another version: remove it, and a new key is made, which ends all signed URLs")
+		return URLKey{}, errors.New("the key file is damaged: remove it, and a new key is made, which ends all signed URLs")
 	}
 	return k, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/format"
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
@@ -38,10 +39,15 @@ func (r *Report) add(where, what string, args ...any) {
 	r.Problems = append(r.Problems, Problem{Where: where, What: fmt.Sprintf(what, args...)})
 }
 
+// RowCheck says what is wrong with a small row. Rows that it does not know are none of
+// its business. That a newer program has written it is a *format.VersionError.
+type RowCheck func(Row) error
+
 // Check reads a whole data directory that no server is using and says what is
-// wrong with it. It changes nothing. The error is about checking itself, for
-// instance a directory in use.
-func Check(fs vfs.FS, dir string) (r *Report, err error) {
+// wrong with it. It changes nothing. Small rows are looked at by small; nil looks at
+// none. The error is about checking itself, for instance a directory in use, or one that
+// a newer program has written: then it is [ErrNewer].
+func Check(fs vfs.FS, dir string, small RowCheck) (r *Report, err error) {
 	lock, err := lockToLook(fs, dir)
 	if err != nil {
 		return nil, err
@@ -52,7 +58,7 @@ func Check(fs vfs.FS, dir string) (r *Report, err error) {
 		r.add("archive", "a repair was begun and has not ended: begin it again")
 		return r, err
 	}
-	d, err := diagnose(fs, dir)
+	d, err := diagnose(fs, dir, small)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +71,7 @@ func Check(fs vfs.FS, dir string) (r *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	r.Archived = e.archive.Applied()
-	c := &checker{e: e, report: r,
+	c := &checker{e: e, report: r, row: small,
 		tails: map[stream.ID]span{}, states: map[stream.ID]*stream.State{}, ended: map[stream.ID]bool{}}
 	return r, c.run()
 }
@@ -108,6 +114,7 @@ type span struct{ start, end uint64 }
 type checker struct {
 	e      *Engine
 	report *Report
+	row    RowCheck                    // nil: none
 	tails  map[stream.ID]span          // what chunks cover, as far as without a hole
 	states map[stream.ID]*stream.State // archive and journal together
 	ended  map[stream.ID]bool
@@ -144,13 +151,20 @@ func (c *checker) foldJournal() error {
 			if rec.LSN <= applied {
 				return nil
 			}
-			if err := r.replay(rec.LSN, rec.Kind, rec.Body); err != nil {
+			err := r.replay(rec.LSN, rec.Kind, rec.Body)
+			if errors.Is(err, format.ErrNewer) {
+				return err
+			}
+			if err != nil {
 				c.report.add("journal", "%v", err)
 			}
 			return nil
 		},
 		Damage: func(*journal.CorruptionError) error { return nil },
 	})
+	if errors.Is(err, format.ErrNewer) {
+		return err
+	}
 	if err != nil {
 		c.report.add("journal", "%v", err)
 	}
@@ -193,11 +207,21 @@ func (c *checker) chunks() error {
 func (c *checker) small() error {
 	err := c.e.Rows(nil, func(r Row) error {
 		c.report.Rows++
-		if err := checkRow(r); err != nil {
+		err := checkRow(r)
+		if err == nil && c.row != nil {
+			err = c.row(r)
+		}
+		if errors.Is(err, format.ErrNewer) {
+			return fmt.Errorf("row %.40q: %w", r.Key, err)
+		}
+		if err != nil {
 			c.report.add(fmt.Sprintf("row %.40q", r.Key), "%v", err)
 		}
 		return nil
 	})
+	if errors.Is(err, format.ErrNewer) {
+		return err
+	}
 	if err != nil {
 		c.report.add("rows", "%v", err)
 	}

@@ -34,7 +34,7 @@ func TestEvictedStreamsExpire(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := store.Check(disk, dstest.Dir)
+		r, err := store.Check(disk, dstest.Dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

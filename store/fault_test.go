@@ -299,7 +299,7 @@ func TestFlippedByteInArchive(t *testing.T) {
 	if fatal.Load() {
 		t.Error("one damaged stream stopped the engine")
 	}
-	if r, err := store.Check(disk, dstest.Dir); err == nil && r.OK() {
+	if r, err := store.Check(disk, dstest.Dir, nil); err == nil && r.OK() {
 		t.Error("the check finds nothing")
 	}
 }
@@ -370,7 +370,7 @@ func TestDamagedJournal(t *testing.T) {
 				if !ok || damage.Segment == 0 {
 					t.Fatalf("opened, or refused without a place: %v", err)
 				}
-				if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+				if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() {
 					t.Errorf("check: %+v, %v", r, err)
 				}
 				return
@@ -411,10 +411,10 @@ func TestDamagedEndOfJournal(t *testing.T) {
 		if _, err := store.Open(left, dstest.Dir, small()); !errors.Is(err, store.ErrDamaged) {
 			t.Fatalf("open: %v", err)
 		}
-		if r, err := store.Check(left, dstest.Dir); err != nil || r.OK() {
+		if r, err := store.Check(left, dstest.Dir, nil); err != nil || r.OK() {
 			t.Errorf("check: %+v, %v", r, err)
 		}
-		if done, err := store.Repair(left, dstest.Dir); err != nil || len(done.Cuts) != 1 {
+		if done, err := store.Repair(left, dstest.Dir, nil); err != nil || len(done.Cuts) != 1 {
 			t.Fatalf("repair: %+v, %v", done, err)
 		}
 		if got := look(dstest.OpenEngine(t, left, small()), "a"); got != "kept" {
@@ -486,7 +486,7 @@ func TestBrokenRowIsRescued(t *testing.T) {
 	for name, active := range map[string]bool{"idle": false, "with records in the journal": true} {
 		t.Run(name, func(t *testing.T) {
 			disk, want := brokenRow(t, active)
-			if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+			if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() {
 				t.Errorf("check: %+v, %v", r, err)
 			}
 			want["broken"] = "bytes"
@@ -544,7 +544,7 @@ func TestBrokenRow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+			if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() {
 				t.Errorf("check: %+v, %v", r, err)
 			}
 			e, err := store.Open(disk, dstest.Dir, small())
@@ -665,7 +665,7 @@ func TestDroppedStreamLeavesNothing(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := store.Check(disk, dstest.Dir)
+		r, err := store.Check(disk, dstest.Dir, nil)
 		if err != nil || !r.OK() || r.Chunks != 0 {
 			t.Errorf("check: %+v, %v", r, err)
 		}
@@ -717,7 +717,7 @@ func TestArchiveThatLostItsMarker(t *testing.T) {
 	if after := names(); !slices.Equal(before, after) {
 		t.Errorf("the archive had %v, now it has %v", before, after)
 	}
-	if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+	if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() {
 		t.Errorf("check: %+v, %v", r, err)
 	}
 }

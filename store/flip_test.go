@@ -160,7 +160,7 @@ func flipped(t *testing.T, disk *dstest.Disk, want map[stream.Path]string) {
 			t.Errorf("close: %v", err)
 		}
 	}
-	report, err := store.Check(disk, dstest.Dir)
+	report, err := store.Check(disk, dstest.Dir, nil)
 	if err != nil {
 		t.Errorf("check: %v", err)
 		return
@@ -171,7 +171,7 @@ func flipped(t *testing.T, disk *dstest.Disk, want map[stream.Path]string) {
 	if report.OK() {
 		return
 	}
-	done, err := store.Repair(disk, dstest.Dir)
+	done, err := store.Repair(disk, dstest.Dir, nil)
 	if err != nil {
 		t.Errorf("repair: %v; check said %+v", err, report.Problems)
 		return
@@ -199,7 +199,7 @@ func flipped(t *testing.T, disk *dstest.Disk, want map[stream.Path]string) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() != (len(done.Lost) == 0) {
+	if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() != (len(done.Lost) == 0) {
 		t.Errorf("check after the repair: %+v, %v", r, err)
 	}
 }

@@ -380,8 +380,8 @@ func TestRestoring(t *testing.T) {
 	}
 	disk = disk.Crash(nil, dstest.Loss{}) // the mark is durable
 	_, opened := store.Open(disk, dstest.Dir, small())
-	_, checked := store.Check(disk, dstest.Dir)
-	_, repaired := store.Repair(disk, dstest.Dir)
+	_, checked := store.Check(disk, dstest.Dir, nil)
+	_, repaired := store.Repair(disk, dstest.Dir, nil)
 	_, pictured := store.PictureOf(disk, dstest.Dir)
 	again := store.BeginRestore(disk, dstest.Dir)
 	for what, err := range map[string]error{"open": opened, "check": checked, "repair": repaired, "picture": pictured, "another restore": again} {

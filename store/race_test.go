@@ -156,7 +156,7 @@ func TestForksAgainstDelete(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := store.Check(disk, dstest.Dir); err != nil || r.Streams != 0 || r.Chunks != 0 {
+	if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.Streams != 0 || r.Chunks != 0 {
 		t.Errorf("left over: %+v, %v", r, err)
 	}
 }

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/format"
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
@@ -27,6 +29,7 @@ type recovery struct {
 	// aside there, so that they outlive the journal and a repair can use them.
 	broken map[stream.ID]error
 	copied map[stream.ID]*archive.Row // see copies
+	newer  error                      // a row is of a newer program, so the recovery ends
 	keep   bool                       // set records aside; else only look
 	lsn    uint64                     // of the record being replayed
 	kind   byte
@@ -106,7 +109,7 @@ func (r *recovery) replay(lsn uint64, kind byte, body []byte) error {
 	default:
 		r.change(lsn, &rec)
 	}
-	return nil
+	return r.newer
 }
 
 // find gives a stream by number, from memory or the archive; nil if it is in
@@ -121,6 +124,10 @@ func (r *recovery) find(id stream.ID) (l *live, ok bool) {
 		return l, true
 	}
 	row, err := r.rows.Load(id)
+	if errors.Is(err, format.ErrNewer) {
+		r.newer = err
+		return nil, false
+	}
 	rescued := false
 	if err != nil {
 		if row, rescued = r.copies()[id], true; row == nil {

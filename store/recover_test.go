@@ -130,7 +130,7 @@ func checkAfter(t *testing.T, disk *dstest.Disk, o *store.Options, want map[stre
 	if err := e.Close(); err != nil {
 		t.Fatalf("%s: close: %v", when, err)
 	}
-	r, err := store.Check(disk, dstest.Dir)
+	r, err := store.Check(disk, dstest.Dir, nil)
 	if err != nil || !r.OK() || r.Streams != 0 || r.Chunks != 0 {
 		t.Errorf("%s: all was deleted, check says %+v, %v", when, r, err)
 	}

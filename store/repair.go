@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/format"
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
@@ -43,15 +45,19 @@ type Repaired struct {
 // The journal is cut at the first damage and what follows is set aside in files
 // called *.damaged: changes behind the damage are lost, so an operator decides it.
 //
-// A repair that has not come to its end has to be begun again.
-func Repair(fs vfs.FS, dir string) (r *Repaired, err error) {
+// A repair that has not come to its end has to be begun again. What a newer program has
+// written is left alone: then it is [ErrNewer]. Small is as for [Check].
+func Repair(fs vfs.FS, dir string, small RowCheck) (r *Repaired, err error) {
 	lock, err := lockToLook(fs, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	r = &Repaired{}
-	if err := r.archive(fs, dir); err != nil {
+	if err := checkVersions(fs, dir); err != nil {
+		return r, err
+	}
+	if err := r.archive(fs, dir, small); err != nil {
 		return r, err
 	}
 	e, done, err := openToLook(fs, dir)
@@ -63,14 +69,14 @@ func Repair(fs vfs.FS, dir string) (r *Repaired, err error) {
 }
 
 // archive repairs the archive.
-func (r *Repaired) archive(fs vfs.FS, dir string) error {
+func (r *Repaired) archive(fs vfs.FS, dir string, small RowCheck) error {
 	plan, begun, err := readPlan(fs, dir)
 	if err != nil {
 		return err
 	}
 	var d *archive.Diagnosis
 	if !begun {
-		if d, err = diagnose(fs, dir); err != nil {
+		if d, err = diagnose(fs, dir, small); err != nil {
 			return err
 		}
 		r.Wrong = problems(d)
@@ -122,7 +128,7 @@ func makePlan(fs vfs.FS, dir string, d *archive.Diagnosis) (archive.Plan, error)
 	if usage, err := fs.GetDiskUsage(dir); err == nil && usage.AvailBytes < need {
 		return plan, fmt.Errorf("the repair needs about %d MiB of space, there are %d: %w", need>>20, usage.AvailBytes>>20, syscall.ENOSPC)
 	}
-	b, err := json.Marshal(plan)
+	b, err := json.Marshal(planContent{Format: planVersion, Plan: plan})
 	if err != nil {
 		return plan, err
 	}
@@ -159,10 +165,34 @@ func readPlan(fs vfs.FS, dir string) (plan archive.Plan, begun bool, err error) 
 	if err := errors.Join(err, f.Close()); err != nil {
 		return plan, true, fmt.Errorf("read the plan of a repair: %w", err)
 	}
-	if err := json.Unmarshal(b, &plan); err != nil {
+	var version struct{ Format uint64 }
+	if err := json.Unmarshal(b, &version); err == nil && version.Format > planVersion {
+		return plan, true, &format.VersionError{What: "the plan of a repair (" + planFile + ")", Found: version.Format, Known: planVersion}
+	}
+	strict := json.NewDecoder(bytes.NewReader(b))
+	strict.DisallowUnknownFields() // half a plan is none
+	content := planContent{}
+	if err := strict.Decode(&content); err != nil {
 		return plan, true, fmt.Errorf("read the plan of a repair: %w", err)
 	}
-	return plan, true, nil
+	return content.Plan, true, nil
+}
+
+// planVersion is the version of the plan's file; where none is written it is 1.
+const planVersion = 1
+
+type planContent struct {
+	Format uint64
+	archive.Plan
+}
+
+// checkVersions returns an [ErrNewer] if any file of the directory, or the archive's
+// header as its second copy knows it, is of a newer program. Nothing is changed.
+func checkVersions(fs vfs.FS, dir string) error {
+	if err := journal.CheckVersion(fs, fs.PathJoin(dir, journalDir)); err != nil {
+		return err
+	}
+	return archive.CheckVersion(fs, fs.PathJoin(dir, archiveDir), fs.PathJoin(dir, mirrorFile))
 }
 
 // removeSynced removes a file of the data directory, if it is there, durably.
@@ -182,7 +212,7 @@ func syncDir(fs vfs.FS, dir string) error {
 }
 
 // diagnose looks at the archive of a locked directory.
-func diagnose(fs vfs.FS, dir string) (*archive.Diagnosis, error) {
+func diagnose(fs vfs.FS, dir string, small RowCheck) (*archive.Diagnosis, error) {
 	first := uint64(0)
 	_, err := journal.Scan(fs, fs.PathJoin(dir, journalDir), &journal.Visitor{Segment: func(s journal.SegmentInfo) error {
 		if s.Err == nil && (first == 0 || s.FirstLSN < first) {
@@ -193,7 +223,11 @@ func diagnose(fs vfs.FS, dir string) (*archive.Diagnosis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return archive.Diagnose(fs, fs.PathJoin(dir, archiveDir), fs.PathJoin(dir, mirrorFile), max(first, 1)-1)
+	row := func([]byte, []byte) error { return nil }
+	if small != nil {
+		row = func(key, value []byte) error { return small(Row{Key: key, Value: value}) }
+	}
+	return archive.Diagnose(fs, fs.PathJoin(dir, archiveDir), fs.PathJoin(dir, mirrorFile), max(first, 1)-1, row)
 }
 
 // problems says what a diagnosis has found.

@@ -176,7 +176,7 @@ func checkRepaired(t *testing.T, disk *dstest.Disk, lost []store.Lost, want map[
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := store.Check(disk, dstest.Dir)
+	r, err := store.Check(disk, dstest.Dir, nil)
 	if err != nil || r.OK() != (len(lost) == 0) {
 		t.Errorf("%s: check after the repair: %+v, %v", when, r, err)
 	}
@@ -192,7 +192,7 @@ func checkRepaired(t *testing.T, disk *dstest.Disk, lost []store.Lost, want map[
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err = store.Check(disk, dstest.Dir)
+	r, err = store.Check(disk, dstest.Dir, nil)
 	if err != nil || !r.OK() || r.Streams != 0 || r.Chunks != 0 {
 		t.Errorf("%s: all was deleted, check says %+v, %v", when, r, err)
 	}
@@ -210,7 +210,7 @@ func TestRepairArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := whole.Crash(nil, dstest.Loss{})
 			damage(disk)
-			report, err := store.Check(disk, dstest.Dir)
+			report, err := store.Check(disk, dstest.Dir, nil)
 			if err != nil {
 				t.Fatalf("check: %v", err)
 			}
@@ -218,7 +218,7 @@ func TestRepairArchive(t *testing.T) {
 			if report.OK() || strings.HasSuffix(file, ".sst") && !strings.Contains(report.Problems[0].Where, file) {
 				t.Errorf("check: %+v", report.Problems)
 			}
-			done, err := store.Repair(disk, dstest.Dir)
+			done, err := store.Repair(disk, dstest.Dir, nil)
 			if err != nil {
 				t.Fatalf("repair: %v", err)
 			}
@@ -235,7 +235,7 @@ func TestRepairArchive(t *testing.T) {
 			if said != len(done.Lost) {
 				t.Errorf("the check has said that %d ranges are lost, the repair %+v", said, done.Lost)
 			}
-			if again, err := store.Repair(disk, dstest.Dir); err != nil || again.Aside != "" {
+			if again, err := store.Repair(disk, dstest.Dir, nil); err != nil || again.Aside != "" {
 				t.Errorf("repaired again: %+v, %v", again, err)
 			}
 			checkRepaired(t, disk, done.Lost, want, name)
@@ -271,7 +271,7 @@ func TestPowerCutDuringRepair(t *testing.T) {
 				}
 				return nil
 			})
-			done, err := store.Repair(disk, dstest.Dir)
+			done, err := store.Repair(disk, dstest.Dir, nil)
 			disk.OnOp(nil)
 			if err != nil {
 				t.Fatal(err)
@@ -290,7 +290,7 @@ func TestPowerCutDuringRepair(t *testing.T) {
 					}
 					_ = e.Close()
 				}
-				if _, err := store.Repair(d, dstest.Dir); err != nil {
+				if _, err := store.Repair(d, dstest.Dir, nil); err != nil {
 					t.Errorf("%s: repair: %v", when, err)
 					continue
 				}
@@ -309,10 +309,10 @@ func TestRepairWithoutMirror(t *testing.T) {
 			disk := whole.Crash(nil, dstest.Loss{})
 			damage(disk)
 			disk.Edit(mirrorPath, func(b []byte) []byte { clear(b[:1100]); return b })
-			if r, err := store.Check(disk, dstest.Dir); err != nil || r.OK() {
+			if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.OK() {
 				t.Errorf("check: %+v, %v", r, err)
 			}
-			done, err := store.Repair(disk, dstest.Dir)
+			done, err := store.Repair(disk, dstest.Dir, nil)
 			if err != nil {
 				t.Fatalf("repair: %v", err)
 			}
@@ -332,7 +332,7 @@ func TestRepairWithoutMirror(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if again, err := store.Repair(disk, dstest.Dir); err != nil || again.Aside != "" {
+			if again, err := store.Repair(disk, dstest.Dir, nil); err != nil || again.Aside != "" {
 				t.Errorf("repaired again: %+v, %v", again, err)
 			}
 		})
@@ -349,7 +349,7 @@ func TestRepairAfterPartialFlush(t *testing.T) {
 		t.Helper()
 		picture := disk.Crash(nil, dstest.Loss{})
 		damages(t, picture)["manifest missing"](picture)
-		done, err := store.Repair(picture, dstest.Dir)
+		done, err := store.Repair(picture, dstest.Dir, nil)
 		if err != nil || done.Aside == "" || len(done.Lost) != 0 {
 			t.Fatalf("with %d streams to go: %+v, %v", left, done, err)
 		}

@@ -611,13 +611,13 @@ func TestRowsLeaveMemory(t *testing.T) {
 	if got := allRows(t, e, ""); len(got) != 401 || got["same"] != "399" {
 		t.Errorf("%d rows, %q", len(got), got["same"])
 	}
-	if r, err := store.Check(disk, dstest.Dir); err == nil {
+	if r, err := store.Check(disk, dstest.Dir, nil); err == nil {
 		t.Errorf("checked a directory in use: %+v", r)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := store.Check(disk, dstest.Dir); err != nil || r.Rows != 401 {
+	if r, err := store.Check(disk, dstest.Dir, nil); err != nil || r.Rows != 401 {
 		t.Errorf("check: %+v, %v", r, err)
 	}
 }
@@ -637,7 +637,7 @@ func TestCheckAndRepairWithRows(t *testing.T) {
 		mustPutRows(t, e, row(fmt.Sprint(i%40), fmt.Sprint(i)), row("none"))
 	}
 	left := disk.Crash(nil, dstest.Loss{})
-	if r, err := store.Check(left, dstest.Dir); err != nil || !r.OK() || r.Rows != 40 || r.Records != 52 {
+	if r, err := store.Check(left, dstest.Dir, nil); err != nil || !r.OK() || r.Rows != 40 || r.Records != 52 {
 		t.Errorf("check: %+v, %v", r, err)
 	}
 	path, end := tailSegment(t, left)
@@ -645,7 +645,7 @@ func TestCheckAndRepairWithRows(t *testing.T) {
 	if _, err := store.Open(left, dstest.Dir, still()); err == nil {
 		t.Fatal("a damaged journal is opened")
 	}
-	if done, err := store.Repair(left, dstest.Dir); err != nil || len(done.Cuts) != 1 {
+	if done, err := store.Repair(left, dstest.Dir, nil); err != nil || len(done.Cuts) != 1 {
 		t.Fatalf("repair: %+v, %v", done, err)
 	}
 	again := dstest.OpenEngine(t, left, still())

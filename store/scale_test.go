@@ -72,7 +72,7 @@ func TestManyStreams(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := store.Check(disk, dstest.Dir); err != nil || !r.OK() || r.Streams != 0 || r.Chunks != 0 {
+	if r, err := store.Check(disk, dstest.Dir, nil); err != nil || !r.OK() || r.Streams != 0 || r.Chunks != 0 {
 		t.Errorf("all was deleted: %+v, %v", r, err)
 	}
 }

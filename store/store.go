@@ -47,6 +47,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/internal/archive"
+	"durablestreams/internal/format"
 	"durablestreams/internal/journal"
 	"durablestreams/stream"
 )
@@ -147,6 +148,10 @@ var ErrLocked = errors.New("another server is using this data directory")
 // and [Repair] makes it openable again.
 var ErrDamaged = errors.New("the data directory is damaged")
 
+// ErrNewer says that something of the data directory was written by a newer program, in
+// a format that this one does not know. Nothing was changed.
+var ErrNewer = format.ErrNewer
+
 // ErrRepairing says that a repair of the data directory was begun and has not ended.
 var ErrRepairing = errors.New("a repair of this data directory has not ended: it has to be begun again")
 
@@ -186,8 +191,13 @@ func (e *Engine) openFiles() error {
 	if err := notRestoring(e.fs, e.dir); err != nil {
 		return err
 	}
-	if _, begun, err := readPlan(e.fs, e.dir); err != nil || begun {
+	if _, begun, err := readPlan(e.fs, e.dir); errors.Is(err, format.ErrNewer) {
+		return err
+	} else if err != nil || begun {
 		return errors.Join(ErrRepairing, err)
+	}
+	if err := checkVersions(e.fs, e.dir); err != nil {
+		return err
 	}
 	if err := dropPictures(e.fs, e.dir); err != nil {
 		return err

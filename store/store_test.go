@@ -102,7 +102,7 @@ func TestForksSurviveRestart(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := store.Check(fs, "data")
+	r, err := store.Check(fs, "data", nil)
 	if err != nil || !r.OK() {
 		t.Fatalf("check: %+v, %v", r, err)
 	}

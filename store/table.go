@@ -8,6 +8,7 @@ import (
 
 	"durablestreams/internal/archive"
 	"durablestreams/internal/due"
+	"durablestreams/internal/format"
 	"durablestreams/stream"
 )
 
@@ -170,6 +171,9 @@ func (e *Engine) acquire(p stream.Path) (*slot, error) {
 var errLooseName = errors.New("the archive has a name without a stream")
 
 func unreadable(err error) error {
+	if errors.Is(err, format.ErrNewer) { // not damaged: nobody may delete it unread
+		return &stream.Error{Kind: stream.Internal, Message: "the stream was written by a newer server", Err: err}
+	}
 	return &stream.Error{Kind: stream.Damaged, Message: "the stream cannot be read from the server's disk", Err: err}
 }
 
@@ -188,7 +192,7 @@ func (e *Engine) release(s *slot) {
 // them again.
 func (e *Engine) load(s *slot) (*live, error) {
 	row, err := e.loadRow(s.path)
-	if err == nil && row == nil || errors.Is(err, archive.ErrClosed) {
+	if err == nil && row == nil || errors.Is(err, archive.ErrClosed) || errors.Is(err, format.ErrNewer) {
 		return nil, err
 	}
 	rescued := err != nil

@@ -3,6 +3,8 @@ package stream
 import (
 	"encoding/binary"
 	"errors"
+
+	"durablestreams/internal/format"
 )
 
 // The stored forms of records and states. docs/format/records.md describes
@@ -265,11 +267,22 @@ func (s *State) AppendTo(dst []byte) []byte {
 	return dst
 }
 
+// checkVersion looks at the first byte of a row. A newer one is a *format.VersionError.
+func checkVersion(v byte, what string) error {
+	switch {
+	case v > stateVersion:
+		return &format.VersionError{What: what, Found: uint64(v), Known: stateVersion}
+	case v < stateVersion:
+		return errCorrupt
+	}
+	return nil
+}
+
 // DecodeState reads a row that AppendTo wrote.
 func DecodeState(b []byte) (*State, error) {
 	in := &reader{b: b}
-	if v := in.byte(); v != stateVersion {
-		return nil, errCorrupt
+	if err := checkVersion(in.byte(), "the state of a stream"); err != nil {
+		return nil, err
 	}
 	id, created := ID(in.uvarint()), in.varint()
 	s := &State{Meta: decodeMeta(in)}
@@ -306,8 +319,8 @@ func (s *State) AppendProducers(dst []byte) []byte {
 // DecodeProducers reads a row that AppendProducers wrote into s.
 func (s *State) DecodeProducers(b []byte) error {
 	in := &reader{b: b}
-	if v := in.byte(); v != stateVersion {
-		return errCorrupt
+	if err := checkVersion(in.byte(), "the row of a stream's producers"); err != nil {
+		return err
 	}
 	n := in.count()
 	list := make([]producerState, 0, n)

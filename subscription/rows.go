@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"durablestreams/internal/format"
 	"durablestreams/internal/glob"
 	"durablestreams/stream"
 )
@@ -166,6 +168,33 @@ func rowReader(value []byte) *reader {
 	r := &reader{b: value}
 	r.bad = r.byte() != rowVersion
 	return r
+}
+
+// checkVersion returns a *format.VersionError if a newer program has written a row.
+func checkVersion(value []byte) error {
+	if len(value) > 0 && value[0] > rowVersion {
+		return &format.VersionError{What: "a row of a subscription", Found: uint64(value[0]), Known: rowVersion}
+	}
+	return nil
+}
+
+// CheckRow says what is wrong with a row of the engine, if it is one of this package.
+func CheckRow(row stream.Row) error {
+	if !bytes.HasPrefix(row.Key, []byte(rowPrefix)) {
+		return nil
+	}
+	if err := checkVersion(row.Value); err != nil {
+		return err
+	}
+	own, kind, path, err := parseKey(row.Key)
+	if err != nil {
+		return err
+	}
+	if kind == mainRow {
+		_, err = decodeMain(own, row.Value)
+		return err
+	}
+	return new(state).restore(kind, path, row.Value)
 }
 
 func (r *reader) fail() { r.bad, r.b = true, nil }

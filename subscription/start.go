@@ -61,6 +61,9 @@ func load(e Engine) (*loaded, error) {
 	var s *sub
 	own, damaged := uint64(0), false
 	err := e.Rows([]byte(rowPrefix), func(row stream.Row) error {
+		if err := checkVersion(row.Value); err != nil {
+			return fmt.Errorf("row %q: %w", row.Key, err)
+		}
 		id, kind, path, err := parseKey(row.Key)
 		if err == nil && id != own {
 			own, s, damaged = id, nil, false

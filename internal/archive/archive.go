@@ -85,6 +85,9 @@ type Row struct {
 // Open opens or creates the archive in dir. A [*DamageError] says that it cannot be
 // trusted as it is.
 func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
+	if err := checkPebble(fs, dir); err != nil {
+		return nil, fmt.Errorf("open archive: %w", err)
+	}
 	space := newSpaceFS(fs, dir)
 	db, err := pebble.Open(dir, pebbleOptions(space, &o))
 	if err != nil && isDamage(err) {

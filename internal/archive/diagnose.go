@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"durablestreams/internal/format"
 	"durablestreams/internal/mirror"
 	"durablestreams/internal/salvage"
 	"durablestreams/stream"
@@ -52,19 +53,31 @@ func (d *Diagnosis) Sound() bool { return len(d.Files) == 0 && d.Lost == "" && d
 
 // Diagnose reads the whole archive in dir, which must not be open, and its mirror.
 // It changes nothing. The journal begins behind the record least, so the archive
-// should have had it. The error is about reading.
-func Diagnose(fs vfs.FS, dir, mirrorPath string, least uint64) (*Diagnosis, error) {
+// should have had it. The error is about reading, or a *format.VersionError: what a
+// newer program has written is not damage, and no repair may touch it. Small says so of
+// small rows.
+func Diagnose(fs vfs.FS, dir, mirrorPath string, least uint64, small func(key, value []byte) error) (*Diagnosis, error) {
 	d := &Diagnosis{fs: fs, dir: dir, mirror: mirrorPath, least: least}
-	if _, err := mirror.Read(fs, mirrorPath, nil); err != nil {
+	label, err := mirror.Read(fs, mirrorPath, func(op mirror.Op) error { return checkRow(op.Key, op.Value, small) })
+	if err == nil {
+		err = checkRow(headerKey, label, nil)
+	}
+	if errors.Is(err, format.ErrNewer) {
+		return nil, err
+	}
+	if err != nil {
 		d.Rows, d.NoCopy = err.Error(), errors.Is(err, os.ErrNotExist)
 	}
 	if err := d.look(); err != nil {
 		return nil, err
 	}
-	return d, nil
+	return d, d.versions(small)
 }
 
 func (d *Diagnosis) look() error {
+	if err := checkPebble(d.fs, d.dir); err != nil {
+		return err
+	}
 	m, err := salvage.ReadManifest(d.fs, d.dir)
 	if err != nil {
 		if !isDamage(err) {
@@ -117,6 +130,9 @@ func (d *Diagnosis) file(f salvage.File) error {
 // files, and whether Pebble can open it.
 func (d *Diagnosis) open() error {
 	a, err := d.openWithout(d.fs)
+	if errors.Is(err, format.ErrNewer) {
+		return err
+	}
 	if err != nil && isDamage(err) {
 		// Pebble's settings are written anew at each start: it can do without.
 		cause := err

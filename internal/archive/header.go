@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"durablestreams/internal/format"
 	"durablestreams/stream"
 )
 
@@ -27,10 +28,10 @@ func (h header) encode() []byte {
 }
 
 func decodeHeader(b []byte) (header, error) {
-	if len(b) > 0 && b[0] != FormatVersion {
-		return header{}, fmt.Errorf("read archive header: format version %d, this build reads version %d", b[0], FormatVersion)
+	if len(b) > 0 && b[0] > FormatVersion {
+		return header{}, &format.VersionError{What: "the archive", Found: uint64(b[0]), Known: FormatVersion}
 	}
-	if len(b) != 17 {
+	if len(b) != 17 || b[0] != FormatVersion {
 		return header{}, &DamageError{What: "its header is malformed"}
 	}
 	return header{applied: binary.BigEndian.Uint64(b[1:]), nextID: stream.ID(binary.BigEndian.Uint64(b[9:]))}, nil

@@ -3,10 +3,12 @@ package archive
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"durablestreams/internal/format"
 	"durablestreams/stream"
 )
 
@@ -37,11 +39,15 @@ func (a *Archive) FirstDue(now int64, visit func(Due) bool) (next int64, err err
 }
 
 // Rows visits every state row in the order of stream numbers. A row that cannot
-// be read is reported through bad, and the walk goes on.
+// be read is reported through bad, and the walk goes on; a row of a newer program ends
+// it with a *format.VersionError.
 func (a *Archive) Rows(visit func(*Row) error, bad func(stream.ID, error)) error {
 	return a.walk(prefixState, func(key, _ []byte) (bool, error) {
 		id := stream.ID(number(key, 0))
 		row, err := a.Load(id)
+		if errors.Is(err, format.ErrNewer) {
+			return false, err
+		}
 		if err != nil || row == nil {
 			bad(id, err)
 			return true, nil

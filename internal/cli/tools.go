@@ -178,6 +178,8 @@ func openError(dir string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, durablestreams.ErrNewer):
+		return fmt.Errorf("%w\nnothing was changed; use a ds that is at least as new as the one that used %s before", err, dir)
 	case errors.Is(err, durablestreams.ErrDamaged):
 		return fmt.Errorf("%w\nds check %s says what is affected; ds check --repair %s takes it out, so that the rest is served", err, dir, dir)
 	case errors.Is(err, os.ErrPermission):

@@ -28,7 +28,7 @@ func OpenEngine(t testing.TB, disk *Disk, o *store.Options) *store.Engine {
 // CheckDisk checks the data directory of a closed engine.
 func CheckDisk(t testing.TB, disk *Disk) {
 	t.Helper()
-	r, err := store.Check(disk, Dir)
+	r, err := store.Check(disk, Dir, nil)
 	if err != nil {
 		t.Errorf("check: %v", err)
 		return

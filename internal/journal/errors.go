@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"fmt"
+
+	"durablestreams/internal/format"
 )
 
 var (
@@ -38,19 +40,7 @@ func (e *CorruptionError) Error() string {
 		segmentName(e.Segment), e.Offset, e.LSN, e.Reason)
 }
 
-// VersionError says that a segment was written in a format that this program
-// does not know.
-type VersionError struct {
-	Segment   uint64 // number of the segment, from its file name; 0: the head file
-	Found     uint32 // the version in the file
-	Supported uint32 // the version this program reads and writes
-}
-
-// Error names both versions.
-func (e *VersionError) Error() string {
-	if e.Segment == 0 {
-		return fmt.Sprintf("journal: the file %s has format version %d, this program knows version %d", headName, e.Found, e.Supported)
-	}
-	return fmt.Sprintf("journal: segment %s has format version %d, this program knows version %d",
-		segmentName(e.Segment), e.Found, e.Supported)
+// newer says that a file was written in a format that this program does not know.
+func newer(name string, found, known uint32) error {
+	return &format.VersionError{What: "the journal's file " + name, Found: uint64(found), Known: uint64(known)}
 }

@@ -56,7 +56,7 @@ func (h header) encode() []byte {
 }
 
 // decodeHeader reads the header of the segment whose file name says number.
-// The error is a *CorruptionError or a *VersionError.
+// The error is a *CorruptionError or a *format.VersionError.
 func decodeHeader(b []byte, number uint64) (header, error) {
 	damaged := func(format string, args ...any) (header, error) {
 		return header{}, &CorruptionError{Segment: number, Reason: fmt.Sprintf(format, args...)}
@@ -68,10 +68,10 @@ func decodeHeader(b []byte, number uint64) (header, error) {
 		return damaged("segment header has no magic number")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		if flippedVersion(b) {
+		if v < formatVersion || flippedVersion(b) {
 			return damaged("segment header has a damaged version")
 		}
-		return header{}, &VersionError{Segment: number, Found: v, Supported: formatVersion}
+		return header{}, newer(segmentName(number), v, formatVersion)
 	}
 	if binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], crcTable) {
 		return damaged("segment header has a wrong checksum")

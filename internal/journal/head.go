@@ -45,13 +45,13 @@ func (n headNote) encode() []byte {
 
 // decodeNote reads a slot; ok is false if there is no valid note in it. Magic number,
 // version and checksum stay where they are in every version, so that a flipped version
-// is not taken for a later one. The error is a *VersionError.
+// is not taken for a later one. The error is a *format.VersionError.
 func decodeNote(b []byte) (n headNote, ok bool, err error) {
 	if len(b) < headSlot || string(b[:8]) != headMagic || binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], crcTable) {
 		return headNote{}, false, nil
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != headVersion {
-		return headNote{}, false, &VersionError{Found: v, Supported: headVersion}
+	if v := binary.LittleEndian.Uint32(b[8:]); v > headVersion {
+		return headNote{}, false, newer(headName, v, headVersion)
 	}
 	return headNote{
 		count:   binary.LittleEndian.Uint64(b[16:]),

@@ -21,7 +21,7 @@ type Replay func(lsn uint64, kind byte, body []byte) error
 // memory. An error of replay ends Open with that error.
 //
 // A journal that cannot be trusted is refused with a [*CorruptionError] (see
-// [Repair]) or a [*VersionError]. A full disk is not an error: the journal opens
+// [Repair]) or a [*format.VersionError]. A full disk is not an error: the journal opens
 // with no Room and takes batches when there is space again.
 func Open(fs vfs.FS, dir string, opts *Options, from uint64, replay Replay) (*Journal, error) {
 	if err := opts.Validate(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"durablestreams/internal/format"
 )
 
 // listing is what the directory holds.
@@ -61,10 +63,10 @@ func (l *listing) add(dir directory, name string) error {
 	return nil
 }
 
-// version is the first *VersionError among the segments.
+// version is the first *format.VersionError among the segments.
 func (l *listing) version() error {
 	for _, seg := range l.segs {
-		if _, ok := errors.AsType[*VersionError](seg.bad); ok {
+		if errors.Is(seg.bad, format.ErrNewer) {
 			return seg.bad
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"durablestreams/internal/format"
 	"durablestreams/internal/journal"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -292,8 +293,8 @@ func TestUnknownVersion(t *testing.T) {
 	f := newFiles(t)
 	f.edit(2, func(b []byte) []byte { b[8], b[60] = 7, b[60]^1; return b }) // it has another checksum too
 	_, _, err := open(f.fs, smallSegments, 0)
-	v, ok := errors.AsType[*journal.VersionError](err)
-	if !ok || v.Found != 7 || v.Supported != 1 || !strings.Contains(err.Error(), "version 7, this program knows version 1") {
+	v, ok := errors.AsType[*format.VersionError](err)
+	if !ok || v.Found != 7 || v.Known != 1 || !strings.Contains(err.Error(), ".seg was written by a newer ds (format 7; this ds reads up to 1)") {
 		t.Fatalf("open: %v", err)
 	}
 	if _, err := journal.Repair(f.fs, dir, 0); !errors.As(err, &v) {
@@ -320,7 +321,7 @@ func TestUnknownHeadVersion(t *testing.T) {
 	f.editNote(func(b []byte) []byte { return append(journal.NoteOfVersion(2), b[64:]...) })
 	before := f.fs.String()
 	_, _, err := open(f.fs, smallSegments, 0)
-	if !isVersionError(err) || !strings.Contains(err.Error(), "HEAD has format version 2, this program knows version 1") {
+	if !isVersionError(err) || !strings.Contains(err.Error(), "HEAD was written by a newer ds (format 2; this ds reads up to 1)") {
 		t.Fatalf("open: %v", err)
 	}
 	if _, err := journal.Repair(f.fs, dir, 0); !isVersionError(err) {
@@ -350,8 +351,7 @@ func TestOnlyTheHeadIsLeft(t *testing.T) {
 }
 
 func isVersionError(err error) bool {
-	_, ok := errors.AsType[*journal.VersionError](err)
-	return ok
+	return errors.Is(err, format.ErrNewer)
 }
 
 // TestLaterFrameAcrossReads has the only proof of damage lie across the border

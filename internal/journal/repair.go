@@ -25,6 +25,9 @@ type Cut struct {
 // A crash during Repair leaves a journal that is either still refused or
 // repaired. The journal must not be open.
 func Repair(fs vfs.FS, dir string, from uint64) ([]Cut, error) {
+	if err := CheckVersion(fs, dir); err != nil {
+		return nil, fmt.Errorf("repair journal: %w", err)
+	}
 	r := repair{dir: directory{fs: fs, path: dir}, from: from}
 	for {
 		again, err := r.step()

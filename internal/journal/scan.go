@@ -15,7 +15,7 @@ type SegmentInfo struct {
 	Size     int64  // of the file, in bytes
 	FirstSeq uint64 // number of its first frame; 0 if the header is damaged
 	FirstLSN uint64 // LSN of its first record; 0 if the header is damaged
-	Err      error  // what is wrong with the header: a *CorruptionError or *VersionError
+	Err      error  // what is wrong with the header: a *CorruptionError or *format.VersionError
 }
 
 // FrameInfo describes a frame.
@@ -63,7 +63,7 @@ type Summary struct {
 // Scan reads the journal in dir, damaged parts and given up segments included,
 // and writes nothing. Whether a damage matters depends on what is durable
 // elsewhere: see [Check]. The error is one of reading or of the visitor, or a
-// *VersionError. The journal must not be open.
+// *format.VersionError. The journal must not be open.
 func Scan(fs vfs.FS, dir string, v *Visitor) (Summary, error) {
 	if v == nil {
 		v = &Visitor{}
@@ -92,7 +92,7 @@ func Scan(fs vfs.FS, dir string, v *Visitor) (Summary, error) {
 	return s.sum, wrap("scan journal", s.head(d, l, end))
 }
 
-// Check returns the *CorruptionError or *VersionError with which Open would
+// Check returns the *CorruptionError or *format.VersionError with which Open would
 // refuse the journal, given that the records up to from are durable elsewhere;
 // nil if Open would take it. It writes nothing. The journal must not be open.
 func Check(fs vfs.FS, dir string, from uint64) error {
@@ -103,6 +103,23 @@ func Check(fs vfs.FS, dir string, from uint64) error {
 	}
 	_, err = recoverChain(d, l, from, nil)
 	return wrap("check journal", err)
+}
+
+// CheckVersion returns a *format.VersionError if a newer program has written anything
+// of the journal in dir; there need not be one. It writes nothing.
+func CheckVersion(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	d := directory{fs: fs, path: dir}
+	l, err := list(d)
+	if err == nil {
+		err = l.version()
+	}
+	if err == nil {
+		_, err = readHead(d)
+	}
+	return wrap("look at the journal's versions", err)
 }
 
 // Used reports whether there are files of a journal in dir. An archive that goes

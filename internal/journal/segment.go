@@ -12,7 +12,7 @@ type segment struct {
 	number uint64
 	size   int64  // of the file, in bytes
 	head   header // zero if bad is set
-	bad    error  // a *CorruptionError or *VersionError of the header
+	bad    error  // a *CorruptionError or *format.VersionError of the header
 	shared bool   // a picture has it: its file is not written again
 }
 

@@ -28,7 +28,7 @@ func RandomOptions(seed uint64) store.Options {
 // CheckStore runs the store's own check over a closed data directory.
 func CheckStore(dir string) Checker {
 	return func(fs vfs.FS) error {
-		r, err := store.Check(fs, dir)
+		r, err := store.Check(fs, dir, nil)
 		if err != nil {
 			return err
 		}

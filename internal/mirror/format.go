@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"durablestreams/internal/format"
 )
 
 // The layout of the file. DO NOT CHANGE any of these numbers without a new
@@ -66,7 +68,8 @@ func (m mark) encode() []byte {
 
 var errNoMark = errors.New("no mark")
 
-// decodeMark reads a slot. The error is errNoMark or a *VersionError.
+// decodeMark reads a slot. Magic number, version and checksum stay where they are in
+// every version. The error is errNoMark or a *format.VersionError.
 func decodeMark(b []byte) (mark, error) {
 	if len(b) < slotSize || string(b[:8]) != magic {
 		return mark{}, errNoMark
@@ -74,8 +77,8 @@ func decodeMark(b []byte) (mark, error) {
 	if binary.LittleEndian.Uint32(b[slotSize-4:]) != crc32.Checksum(b[:slotSize-4], crcTable) {
 		return mark{}, errNoMark
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return mark{}, &VersionError{Found: v}
+	if v := binary.LittleEndian.Uint32(b[8:]); v > formatVersion {
+		return mark{}, &format.VersionError{What: "the second copy of the rows (mirror)", Found: uint64(v), Known: formatVersion}
 	}
 	m := mark{
 		commits: binary.LittleEndian.Uint64(b[16:]),

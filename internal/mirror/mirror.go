@@ -47,15 +47,6 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// VersionError says that a copy is written in a format that this program does
-// not know.
-type VersionError struct{ Found uint32 }
-
-// Error names both versions.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("the second copy of the rows has format version %d, this program knows version %d", e.Found, formatVersion)
-}
-
 // Open opens the copy at path to go on with it. If there is none, or with a
 // *DamageError, the log has no copy until the first Rewrite.
 func Open(fs vfs.FS, path string) (l *Log, err error) {

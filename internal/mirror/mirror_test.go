@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"durablestreams/internal/dstest"
+	"durablestreams/internal/format"
 	"durablestreams/internal/mirror"
 )
 
@@ -377,7 +378,7 @@ func TestVersion(t *testing.T) {
 		"open": second(mirror.Open(disk, path)),
 		"read": second(mirror.Read(disk, path, nil)),
 	} {
-		if v, ok := errors.AsType[*mirror.VersionError](err); !ok || v.Found != 2 {
+		if v, ok := errors.AsType[*format.VersionError](err); !ok || v.Found != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"durablestreams/internal/format"
 )
 
 // How long before its use a new key is published, and how long a replaced one is kept
@@ -181,6 +183,9 @@ func decodeKeys(text []byte) (*keySet, error) {
 	case !ours:
 		return nil, fmt.Errorf("%w (it does not begin with %q)", ErrKeysDamaged, keyFileHead)
 	case version != keyVersion:
+		if v, err := strconv.ParseUint(version, 10, 32); err == nil && v > 1 {
+			return nil, errors.Join(ErrKeysVersion, &format.VersionError{What: "the key file", Found: v, Known: 1})
+		}
 		return nil, fmt.Errorf("%w (version %q, this one knows %s)", ErrKeysVersion, version, keyVersion)
 	}
 	s := new(keySet)
