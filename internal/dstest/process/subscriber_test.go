@@ -54,7 +54,8 @@ func (s *subscriber) id() string {
 	return fmt.Sprintf("__ds/subscriptions/%d-of-%s", s.life, s.wakes[len("wakes/"):])
 }
 
-// put makes streams and subscription, as often as it takes.
+// put makes streams and subscription, as often as it takes. Where the cursor of a new
+// subscription is depends on which of the requests has made it.
 func (s *subscriber) put(c *process.Client) error {
 	for _, path := range []string{s.path, s.wakes} {
 		a := c.Do(http.MethodPut, path, "", "Content-Type", "application/json")
@@ -69,6 +70,9 @@ func (s *subscriber) put(c *process.Client) error {
 	a := c.Do(http.MethodPut, s.id(), fmt.Sprintf(`{"type":"pull-wake","pattern":"%s*","wake_stream":"%s","lease_ttl_ms":600000}`, s.root, s.wakes))
 	if a.Err != nil || a.Status != http.StatusCreated && a.Status != http.StatusOK {
 		return fmt.Errorf("put %s: %v", s.id(), a)
+	}
+	if err := s.look(c, true); err != nil {
+		return err
 	}
 	s.made = true
 	return nil
@@ -176,10 +180,7 @@ func (s *subscriber) anew(c *process.Client) (gone bool, err error) {
 	s.life++
 	s.made, s.claim, s.maybe, s.generation = false, nil, nil, 0
 	s.maybeClaim, s.maybeEnd = false, false
-	if s.put(c) != nil {
-		return true, nil
-	}
-	return false, s.look(c, true)
+	return s.put(c) != nil, nil // the verification after the start says why
 }
 
 func (s *subscriber) ack(c *process.Client, done bool) (gone bool, err error) {
