@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -80,6 +83,7 @@ var guides = map[string]int{
 	"reading":     3,
 	"live":        3,
 	"forking":     3,
+	"browsers":    1,
 }
 
 // TestGuides does what the guides say, all with one server: their commands with curl and
@@ -102,8 +106,13 @@ func TestGuides(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		t.Run(name, func(t *testing.T) {
 			dir := workplace(t, name != "quick-start")
-			programs := strings.NewReplacer("127.0.0.1:8642", s.streams.Host)
-			blocks, count := savePrograms(t, dir, docs.Read(t, file, "ts", "go", "python", "html"), programs)
+			blocks := docs.Read(t, file, "ts", "go", "python", "html")
+			host := s.streams.Host
+			if slices.ContainsFunc(blocks, func(b docs.Block) bool { return strings.Contains(b.Text, "ds serve --") }) {
+				host = "127.0.0.1:" + freePort(t) // it starts servers of its own
+			}
+			replace := strings.NewReplacer("127.0.0.1:8642", host)
+			blocks, count := savePrograms(t, dir, blocks, replace)
 			if want, known := guides[name]; !known || count != want {
 				t.Errorf("%d programs, want %d", count, want)
 			}
@@ -113,11 +122,62 @@ func TestGuides(t *testing.T) {
 			if noPython != "" {
 				blocks = withoutPython(blocks)
 			}
-			docs.Paste(t, dir, blocks, strings.NewReplacer("127.0.0.1:8642", s.streams.Host))
+			docs.Paste(t, dir, blocks, replace)
 		})
 	}
 	if noPython != "" {
 		t.Run("Python", func(t *testing.T) { t.Skipf("%s: the guides' programs in Python were not run", noPython) })
+	}
+}
+
+// TestBrowserGuide opens the page of the guide to browsers in a headless Chromium, from
+// another origin, with signed URLs that are good for a second and answers that end
+// all the time.
+func TestBrowserGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs a browser")
+	}
+	var page string
+	for _, b := range docs.Read(t, "../docs/guides/browsers.md", "html") {
+		if b.Lang == "html" {
+			page = b.Text
+		}
+	}
+	dir := t.TempDir()
+	access, data := filepath.Join(dir, "access"), filepath.Join(dir, "data")
+	ds := func(args ...string) string {
+		out, err := exec.CommandContext(t.Context(), buildServer(t, false), args...).Output()
+		if err != nil {
+			t.Fatalf("ds %q: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	shop := ds("access", "key", access, "shop", "all:orders/**")
+	var s *server
+	asked := make(chan struct{}, 1000)
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/order-url":
+			asked <- struct{}{}
+			fmt.Fprint(w, s.Streams+"/orders/7?"+ds("access", "url", data, "orders/7", "--for", "1s"))
+		case "/follow.html":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprint(w, page)
+		default:
+			w.WriteHeader(http.StatusNoContent) // the browser wants an icon
+		}
+	}))
+	defer pages.Close()
+	s = startServer(t, buildServer(t, false), "--data-dir", data, "--access-file", access, "--cors-origins", pages.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	env := []string{"PAGE=" + pages.URL + "/follow.html", "STREAM=" + s.Streams + "/orders/7", "KEY=" + shop}
+	const script = "browserguide.mjs"
+	if out, err := node.Run(ctx, node.Beside(t, "../internal/web/browser", script), env, "node", script); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if len(asked) < 3 {
+		t.Errorf("the page has asked for %d URLs: none of them has expired", len(asked))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -282,22 +281,7 @@ func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs a browser")
 	}
-	harness, err := filepath.Abs("../../internal/web/browser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.Install(t, harness)
-	dir := t.TempDir()
-	script, err := os.ReadFile("chat.test.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "chat.test.mjs"), script, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(harness, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	dir := node.Beside(t, "../../internal/web/browser", "chat.test.mjs")
 	// The model stops in the middle of an answer until the script lets it go on, and the
 	// pages' connections end all the time.
 	release := make(chan struct{})

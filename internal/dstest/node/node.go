@@ -52,6 +52,29 @@ func Install(t *testing.T, dir string) {
 	}
 }
 
+// Beside gives a temporary folder with a script in it that finds the packages installed
+// in dir, for scripts that are not in dir themselves.
+func Beside(t *testing.T, dir, script string) (workdir string) {
+	t.Helper()
+	Install(t, dir)
+	packages, err := filepath.Abs(filepath.Join(dir, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workdir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(workdir, filepath.Base(script)), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(packages, filepath.Join(workdir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return workdir
+}
+
 // lock takes a file for this test, among those of other packages too.
 func lock(t *testing.T, name string) (unlock func()) {
 	t.Helper()
