@@ -1,11 +1,8 @@
 package client_test
 
 import (
-	"bufio"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -20,7 +17,7 @@ func TestReferenceServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs packages")
 	}
-	root := reference(t)
+	root := node.Reference(t, "../conformance/reference")
 	t.Run("kinds", func(t *testing.T) { referenceKinds(t, open(t, root, nil)) })
 	for _, contentType := range []string{"text/plain", "application/octet-stream", "application/json"} {
 		t.Run(contentType, func(t *testing.T) {
@@ -28,36 +25,6 @@ func TestReferenceServer(t *testing.T) {
 			ledger(t, root, contentType, rand.Uint64())
 		})
 	}
-}
-
-// reference runs the server until the test ends.
-func reference(t *testing.T) (root string) {
-	t.Helper()
-	const dir = "../conformance/reference"
-	node.Install(t, dir)
-	cmd := exec.Command("node", "serve.mjs")
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close() // it ends then
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	root, ok := strings.CutPrefix(strings.TrimSpace(line), "streams ")
-	if !ok {
-		t.Fatalf("the reference server says %q, %v", line, err)
-	}
-	return root
 }
 
 // referenceKinds: what a refusal means is read from statuses and headers, whatever

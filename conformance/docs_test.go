@@ -84,6 +84,7 @@ var guides = map[string]int{
 	"live":        3,
 	"forking":     3,
 	"browsers":    1,
+	"moving":      0,
 }
 
 // TestGuides does what the guides say, all with one server: their commands with curl and
@@ -111,7 +112,12 @@ func TestGuides(t *testing.T) {
 			if slices.ContainsFunc(blocks, func(b docs.Block) bool { return strings.Contains(b.Text, "ds serve --") }) {
 				host = "127.0.0.1:" + freePort(t) // it starts servers of its own
 			}
-			replace := strings.NewReplacer("127.0.0.1:8642", host)
+			pairs := []string{"--listen 127.0.0.1:4437", "--listen 127.0.0.1:4437", "127.0.0.1:8642", host}
+			if name == "moving" {
+				old := node.Reference(t, "reference")
+				pairs = append(pairs, "http://127.0.0.1:4437/v1/stream", old)
+			}
+			replace := strings.NewReplacer(pairs...)
 			blocks, count := savePrograms(t, dir, blocks, replace)
 			if want, known := guides[name]; !known || count != want {
 				t.Errorf("%d programs, want %d", count, want)
