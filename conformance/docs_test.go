@@ -84,6 +84,7 @@ var guides = map[string]int{
 	"live":        3,
 	"forking":     3,
 	"browsers":    1,
+	"deploying":   0,
 	"moving":      0,
 }
 
@@ -94,11 +95,10 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(names) != len(guides) {
 		t.Fatalf("%d guides, want %d: %v", len(names), len(guides), err)
 	}
-	t.Setenv("DS_ADMIN_LISTEN", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GONOSUMDB", "*") // what the checkout has verified need not be looked up again
 	t.Setenv("GOWORK", "off")
-	s := startServer(t, buildServer(t, false), "--data-dir", filepath.Join(t.TempDir(), "data"), "--long-poll-timeout", "2s")
+	s := startServer(t, buildServer(t, false), "--data-dir", filepath.Join(t.TempDir(), "data"), "--long-poll-timeout", "2s", "--admin-listen", "off")
 	t.Setenv("DS_URL", s.Streams)
 	node.Install(t, npmDir)
 	bin, noPython := python.Install(t, "python")
@@ -106,13 +106,16 @@ func TestGuides(t *testing.T) {
 	for _, file := range names {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		t.Run(name, func(t *testing.T) {
+			if name != "deploying" { // which says where
+				t.Setenv("DS_ADMIN_LISTEN", "off")
+			}
 			dir := workplace(t, name != "quick-start")
 			blocks := docs.Read(t, file, "ts", "go", "python", "html")
 			host := s.streams.Host
-			if slices.ContainsFunc(blocks, func(b docs.Block) bool { return strings.Contains(b.Text, "ds serve --") }) {
+			if slices.ContainsFunc(blocks, func(b docs.Block) bool { return b.Lang == "sh" && strings.Contains(b.Text, "ds serve --") }) {
 				host = "127.0.0.1:" + freePort(t) // it starts servers of its own
 			}
-			pairs := []string{"--listen 127.0.0.1:4437", "--listen 127.0.0.1:4437", "127.0.0.1:8642", host}
+			pairs := []string{"--listen 127.0.0.1:4437", "--listen 127.0.0.1:4437", "127.0.0.1:8642", host, "127.0.0.1:8643", "127.0.0.1:" + freePort(t)}
 			if name == "moving" {
 				old := node.Reference(t, "reference")
 				pairs = append(pairs, "http://127.0.0.1:4437/v1/stream", old)
