@@ -139,6 +139,43 @@ func TestGuides(t *testing.T) {
 	}
 }
 
+// TestGuidesTypes lets the TypeScript compiler look at the programs of all guides: they are
+// run with their types taken away.
+func TestGuidesTypes(t *testing.T) {
+	names, err := filepath.Glob("../docs/guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Install(t, npmDir)
+	dir := workplace(t, false)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("package.json", `{"type":"module"}`)
+	compile := []string{filepath.Join("node_modules", "typescript", "bin", "tsc"), "--noEmit", "--strict", "--noUnusedLocals", "--target", "es2022", "--module", "nodenext",
+		"--moduleDetection", "force", "--types", "node", "--skipLibCheck"}
+	flags := len(compile)
+	for _, file := range append(names, "../docs/subscriptions.md") {
+		for i, b := range docs.Read(t, file, "ts", "go", "python", "html") {
+			if b.Lang == "ts" {
+				name := fmt.Sprintf("%s-%d.ts", strings.TrimSuffix(filepath.Base(file), ".md"), i)
+				write(name, b.Text)
+				compile = append(compile, name)
+			}
+		}
+	}
+	if programs := len(compile) - flags; programs < 8 {
+		t.Errorf("only %d programs", programs)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if out, err := node.Run(ctx, dir, nil, "node", compile...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestBrowserGuide opens the page of the guide to browsers in a headless Chromium, from
 // another origin, with signed URLs that are good for a second and answers that end
 // all the time.
