@@ -133,3 +133,28 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+func TestLinks(t *testing.T) {
+	files := map[string]string{
+		"README.md": "# One: `two` & three\n", "docs/a.md": "## I want a proxy\n\n```sh\n# no heading\n```\n", "docs/design/b.go": "package b\n",
+	}
+	tests := []struct{ line, want string }{
+		{"[a](a.md) [b](design/b.go) [c](design) [d](../README.md) [e](https://example.test/x.md) [f](#here)", ""},
+		{"[a](a.md#i-want-a-proxy) [d](../README.md#one-two--three) and `[x](none.md)`", ""},
+		{"```\n[x](none.md)\n```", ""},
+		{"[x](none.md)", "no docs/none.md"},
+		{"![x](../images/x.png)", "no images/x.png"},
+		{"[x](a.md#no-heading)", "no heading"},
+		{"[x](#there)", "no heading"},
+	}
+	for _, tt := range tests {
+		files["docs/page.md"] = "# Here\n" + tt.line + "\n"
+		found := lint.Links(files)
+		switch {
+		case tt.want == "" && len(found) > 0:
+			t.Errorf("%q: found %v, want nothing", tt.line, found)
+		case tt.want != "" && (len(found) != 1 || found[0].File != "docs/page.md" || found[0].Line != 2 || !strings.Contains(found[0].Text, tt.want)):
+			t.Errorf("%q: found %v, want one on line 2 with %q", tt.line, found, tt.want)
+		}
+	}
+}

@@ -45,11 +45,13 @@ func read(t *testing.T, name string) (content []byte, exists bool) {
 func TestTree(t *testing.T) {
 	var files []*lint.File
 	var findings []lint.Finding
+	all := map[string]string{}
 	for _, name := range sources(t) {
 		content, exists := read(t, name)
 		if !exists {
 			continue
 		}
+		all[name] = string(content)
 		if strings.HasPrefix(name, "docs/images/") && strings.HasSuffix(name, ".png") {
 			continue // pictures of the page
 		}
@@ -72,6 +74,7 @@ func TestTree(t *testing.T) {
 		}
 	}
 	findings = append(findings, lint.PackageComments(files)...)
+	findings = append(findings, lint.Links(all)...)
 	for _, f := range findings {
 		t.Error(f)
 	}
