@@ -29,10 +29,16 @@ func TestSubscriptionsGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace := strings.NewReplacer("8642", freePort(t), "9001", freePort(t), "9002", freePort(t), "node receiver.ts", "node receiver.mjs", "node worker.ts", "node worker.mjs")
-	blocks, programs := savePrograms(t, dir, docs.Read(t, "../docs/subscriptions.md", "ts", "go"), replace)
-	if programs != 3 {
-		t.Errorf("%d programs, want 3", programs)
+	blocks, programs := savePrograms(t, dir, docs.Read(t, "../docs/subscriptions.md", "ts", "go", "python"), replace)
+	if programs != 4 {
+		t.Errorf("%d programs, want 4", programs)
 	}
+	bin, noPython := python.Install(t, "python")
+	if noPython != "" {
+		t.Logf("%s: the worker in Python is not run", noPython) // TestGuides says that it skips something
+		blocks = withoutPython(blocks)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	docs.Paste(t, dir, blocks, replace)
 }
 
@@ -292,7 +298,7 @@ func checkPin(t *testing.T, commands string) {
 }
 
 // needsPython finds the commands that run a program in Python, or show what it wrote.
-var needsPython = regexp.MustCompile(`\w\.py\b|\bpy\.txt\b`)
+var needsPython = regexp.MustCompile(`\w\.py\b|\bpy\.(?:txt|log)\b`)
 
 // withoutPython leaves out what needs Python, and the output that is then another.
 func withoutPython(blocks []docs.Block) (rest []docs.Block) {
