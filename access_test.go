@@ -96,6 +96,7 @@ func overBoth(t *testing.T, opts durablestreams.Options, test func(g *guarded)) 
 			t.Cleanup(issuer.Close)
 			o := opts
 			o.NoFastPath, o.InMemory = plain, true
+			o.AccessLog, o.SlowRequest = true, time.Nanosecond
 			o.Logger = slog.New(slog.NewTextHandler(g.seen, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			a := auth.Options{}
 			if o.Access != nil {
@@ -187,6 +188,7 @@ func (g *guarded) raw(request, method string) said {
 		g.Fatal(err)
 	}
 	fmt.Fprintf(g.seen, "%s\n", text)
+	res.Header.Del("X-Request-Id") // which the access log gives, to each answer another one
 	return said{res, string(text)}
 }
 

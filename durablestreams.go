@@ -9,6 +9,7 @@
 package durablestreams
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"durablestreams/httpapi"
 	"durablestreams/internal/memfs"
 	"durablestreams/internal/protocol"
+	"durablestreams/internal/requestlog"
 	"durablestreams/internal/wire"
 	"durablestreams/store"
 )
@@ -46,6 +48,7 @@ type Server struct {
 	subs    *subscriptions // nil: none
 	access  *access        // nil: everybody may do everything
 	core    *protocol.Core
+	log     *requestlog.Log // nil: none
 	handler http.Handler
 	admin   *adminServer
 	opened  atomic.Bool
@@ -160,8 +163,10 @@ func (s *Server) mount(e engine) error {
 	if s.access != nil {
 		po.Access = s.access
 	}
+	po.Watch = s.watch()
 	core, err := protocol.New(e, po)
 	if err != nil {
+		s.log.Close(context.Background())
 		return err // of the options, which Open has checked
 	}
 	s.engine, s.core = e, core

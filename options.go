@@ -153,6 +153,15 @@ type Options struct {
 	// Logger gets what an operator should know. Default: nothing is logged.
 	Logger *slog.Logger
 
+	// AccessLog has a line of the log, at level info, for every answer. A log that
+	// does not take them in time gets fewer, and is told how many are missing.
+	AccessLog bool
+
+	// SlowRequest is the time from which on an answer gets a line in the log, at level
+	// warn: what the server took for it, without the time in which the client sent the
+	// body. Live reads are never slow. Default 0: no answer is.
+	SlowRequest time.Duration
+
 	// AdminListener is where Open serves [Server.Admin] from its start until
 	// Shutdown has ended, so that operators see a recovery and a stop too. Whoever
 	// reaches it may see and do everything. It is closed in any case. Default: none.
@@ -241,6 +250,9 @@ func (o *Options) Validate() error {
 	}
 	if d.Access != nil {
 		errs = append(errs, d.Access.Validate())
+	}
+	if d.SlowRequest < 0 {
+		errs = append(errs, errors.New("slow request: negative duration"))
 	}
 	if d.ShutdownGrace < 0 {
 		errs = append(errs, errors.New("shutdown grace: negative duration"))

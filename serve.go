@@ -152,6 +152,7 @@ func (s *Server) close(ctx context.Context) error {
 		s.requests.shut()
 	}
 	s.closeSubscriptions(ctx)
+	defer s.closeLog()
 	return s.closeEngine(ctx)
 }
 

@@ -62,6 +62,9 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
+// Peer implements protocol.Peer.
+func (x *exchange) Peer() string { return x.r.RemoteAddr }
+
 // fields gives core the header without a copy.
 type fields http.Header
 
@@ -159,7 +162,9 @@ func (x *exchange) body(op *protocol.Op) (body []byte, ok bool) {
 	if !op.WantsBody() {
 		return nil, true
 	}
+	began := time.Now()
 	body, err := x.readBody(op.MaxBody())
+	x.req.BodyTook = time.Since(began)
 	if err != nil {
 		x.closes()
 		x.send(x.core.Refuse(&x.req, err))
@@ -193,7 +198,7 @@ func (x *exchange) recover() {
 	err := panicError{value: v, stack: debug.Stack()}
 	if x.sent {
 		x.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "panic in the middle of an answer",
-			slog.String("method", x.req.Method), slog.String("path", x.req.Path), slog.Any("error", err))
+			slog.String("method", x.req.Method), slog.String("path", protocol.LogPath(x.req.Path)), slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	x.closes()

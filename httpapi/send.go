@@ -26,6 +26,7 @@ func (x *exchange) send(res *protocol.Response) {
 	if res.Last {
 		x.closes()
 	}
+	x.meter.Answered(&x.req, res, time.Since(x.came), x)
 	header := x.w.Header()
 	values := make([]string, len(res.Fields)+1)
 	for i, f := range res.Fields {
@@ -39,7 +40,6 @@ func (x *exchange) send(res *protocol.Response) {
 		header["Content-Length"] = values[n : n+1 : n+1]
 	}
 	x.sent = true
-	x.meter.Answered(&x.req, res, time.Since(x.came))
 	x.w.WriteHeader(res.Status)
 	if !body {
 		return
@@ -108,5 +108,5 @@ func (x *exchange) logCut(err error) {
 		return
 	}
 	x.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "answer cut: the rest cannot be read",
-		slog.String("path", x.req.Path), slog.Any("error", err))
+		slog.String("path", protocol.LogPath(x.req.Path)), slog.Any("error", err))
 }

@@ -35,7 +35,7 @@ type serveCommand struct {
 	AdminListen    string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
 	BasePath       string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
 	PublicURL      string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
-	TrustedProxies []string `group:"network" placeholder:"range" help:"Addresses and ranges (10.0.0.0/8) of proxies, or unix for those that use the socket. What they say of scheme and host (Forwarded, X-Forwarded-Proto, X-Forwarded-Host) counts in place of a public URL."`
+	TrustedProxies []string `group:"network" placeholder:"range" help:"Addresses and ranges (10.0.0.0/8) of proxies, or unix for those that use the socket. What they say of scheme and host (Forwarded, X-Forwarded-Proto, X-Forwarded-Host) counts in place of a public URL, and X-Forwarded-For and X-Request-Id count in the log."`
 	TLSCert        string   `group:"network" name:"tls-cert" placeholder:"FILE" help:"Certificate (PEM, with the intermediate ones) for HTTPS; the port then speaks nothing else. New files are used by themselves."`
 	TLSKey         string   `group:"network" name:"tls-key" placeholder:"FILE" help:"Key of the certificate (PEM)."`
 	CORSOrigins    []string `group:"network" reload:"" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
@@ -80,6 +80,8 @@ type serveCommand struct {
 	Config        string        `group:"process" placeholder:"FILE" help:"Settings file (TOML), see ds config example. Flags and the environment win over it."`
 	ShutdownGrace time.Duration `group:"process" default:"10s" placeholder:"${default}" help:"How long requests may go on after SIGTERM or SIGINT. A second signal ends the server at once."`
 	LogFormat     string        `group:"process" enum:"text,json" default:"text" placeholder:"${default}" help:"Format of the log on stderr: text or json."`
+	AccessLog     bool          `group:"process" help:"A line of the log for every answer, at level info."`
+	SlowRequest   time.Duration `group:"process" placeholder:"1s" help:"Answers that take the server longer get a line of the log, at level warn; live reads never do. 0 is none."`
 	LogLevel      string        `group:"process" reload:"" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
 }
 
@@ -107,7 +109,7 @@ func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
-		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log,
+		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log, AccessLog: c.AccessLog, SlowRequest: c.SlowRequest,
 		WebhookAllowLocal: c.WebhookAllowLocal, WebhookAllow: c.WebhookAllow, WebhookOnlyAllowed: c.WebhookOnlyAllowed, MaxSubscriptions: c.MaxSubscriptions,
 	}
 }

@@ -1,6 +1,8 @@
 package fastpath
 
 import (
+	"net/netip"
+
 	"golang.org/x/sys/unix"
 
 	"durablestreams/internal/protocol"
@@ -25,6 +27,21 @@ func (c *conn) timeout() {
 		c.close()
 	}
 	c.advance()
+}
+
+// Peer implements protocol.Peer. It asks the kernel: few want to know.
+func (c *conn) Peer() string {
+	peer, err := unix.Getpeername(c.fd)
+	if err != nil {
+		return "gone"
+	}
+	switch a := peer.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
+	}
+	return ""
 }
 
 // stalled answers a request whose body has stopped coming, and ends the

@@ -346,7 +346,7 @@ func (c *conn) count(r *protocol.Response) {
 		took = time.Duration(c.loop.nanos(c.loop.now) - c.came)
 	}
 	c.came = 0
-	c.loop.meter.Answered(&c.req, r, took)
+	c.loop.meter.Answered(&c.req, r, took, c)
 }
 
 // answerDone makes ready for the next request once the answer is on its way.

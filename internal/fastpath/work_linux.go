@@ -198,7 +198,7 @@ func (s *Server) write(f *os.File, b []byte) error {
 // deleted.
 func (s *Server) logCut(path string, err error) {
 	if !errors.Is(err, stream.NotFound) && !errors.Is(err, stream.Gone) {
-		s.opts.Logger.Error("answer cut: the rest cannot be read", "path", path, "err", err)
+		s.opts.Logger.Error("answer cut: the rest cannot be read", "path", protocol.LogPath(path), "err", err)
 	}
 }
 

@@ -90,6 +90,9 @@ var layers = map[string]layer{
 		why: "it reads what lies on disk; a running server is not needed for that"},
 	"internal/metric": {
 		why: "counting is for all, so it depends on nobody"},
+	"internal/requestlog": {
+		inside: []string{"internal/protocol"},
+		why:    "it writes down what the core tells of answers; which those are is decided there"},
 	"internal/version": {
 		why: "it reads what the toolchain has stamped"},
 	"internal/admin": {
@@ -104,7 +107,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web", "internal/version"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web", "internal/version", "internal/requestlog"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {

@@ -198,7 +198,7 @@ func (o *Op) looksBackFrom(pos uint64) uint64 {
 // doomed is answered before its body was read if the client waits for a 100 or
 // announced a large one.
 func (c *Core) Begin(req *Request) (*Op, *Response) {
-	req.kind = Other
+	req.kind, req.id, req.origin = Other, "", nil
 	if methods := c.endpoint(req.Path); len(methods) > 0 {
 		return c.beginControl(req, methods)
 	}

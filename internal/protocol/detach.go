@@ -20,6 +20,10 @@ func (f *Feed) Detach() {
 		o.path = stream.Path(strings.Clone(string(o.path)))
 	}
 	o.cursor = strings.Clone(o.cursor)
+	if o.core.opt.Watch != nil || r.Proxied {
+		kept := o.core.originOf(r)
+		r.origin = &kept
+	}
 	r.Query, r.Host = "", ""
 	r.Header = o.core.keptHeader(r.Header)
 }

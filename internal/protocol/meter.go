@@ -85,8 +85,15 @@ func (c *Core) NewMeter() *Meter {
 	return m
 }
 
-// Answered counts an answer that is on its way, and the time since the request was there.
-func (m *Meter) Answered(req *Request, r *Response, took time.Duration) {
+// Peer is the other end of a connection, whose address is only asked for where it counts.
+type Peer interface {
+	// Peer is an address as net.Conn has it.
+	Peer() string
+}
+
+// Answered counts an answer that is about to be sent, and the time since the request was
+// there. It may add a field to the answer.
+func (m *Meter) Answered(req *Request, r *Response, took time.Duration, peer Peer) {
 	k := req.Kind()
 	m.answers[k][statusIndex[r.Status]].Add(1)
 	if r.Length > 0 && r.HasBody(req.Method) {
@@ -97,6 +104,9 @@ func (m *Meter) Answered(req *Request, r *Response, took time.Duration) {
 	}
 	if r.refusal != "" {
 		m.core.stats.refused(r.refusal)
+	}
+	if m.core.opt.Watch != nil || r.Status == 500 {
+		m.watched(req, r, took, peer)
 	}
 }
 

@@ -76,6 +76,9 @@ type Options struct {
 	// Access says who may do what. Default nil: everybody may do everything.
 	Access Access
 
+	// Watch is told of answers. Default nil: nobody is.
+	Watch *Watch
+
 	// Logger gets the causes of 5xx answers. Default: none.
 	Logger *slog.Logger
 }

@@ -46,13 +46,76 @@ func (c *Core) Proxied(remote func() string) bool {
 	if err != nil {
 		return p.unix // the peer of a Unix socket has no address, or a path
 	}
-	addr := peer.Addr().Unmap().WithZone("")
+	return p.contains(peer.Addr())
+}
+
+// contains reports whether an address is one of a trusted proxy.
+func (p *proxies) contains(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
 	for _, r := range p.ranges {
 		if r.Contains(addr) {
 			return true
 		}
 	}
 	return false
+}
+
+// client gives the address of the client behind trusted proxies: each of them says from
+// where it was reached (X-Forwarded-For, or else the parameter for of Forwarded), and the
+// last address that is not one of theirs is the client's. What is before that anybody may
+// have written. "" if the nearest proxy says nothing that is an address.
+func (p *proxies) client(h Header) string {
+	client := ""
+	hops := forwardedFor(h)
+	for i := len(hops) - 1; i >= 0; i-- {
+		addr, ok := hopAddr(hops[i])
+		if !ok {
+			break
+		}
+		client = addr.String()
+		if !p.contains(addr) {
+			break
+		}
+	}
+	return client
+}
+
+// forwardedFor lists from where proxies say that they were reached, the nearest last.
+func forwardedFor(h Header) (hops []string) {
+	if fields := h.Values("X-Forwarded-For"); len(fields) > 0 {
+		return strings.Split(strings.Join(fields, ","), ",")
+	}
+	for element := range strings.SplitSeq(strings.Join(h.Values("Forwarded"), ","), ",") {
+		hop := ""
+		for pair := range strings.SplitSeq(element, ";") {
+			if key, value, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(key, "for") {
+				hop = strings.Trim(value, `"`)
+			}
+		}
+		hops = append(hops, hop)
+	}
+	return hops
+}
+
+// hopAddr reads an address, with or without a port, IPv6 with or without brackets.
+func hopAddr(s string) (netip.Addr, bool) {
+	s = strings.TrimSpace(s)
+	if withPort, err := netip.ParseAddrPort(s); err == nil {
+		return withPort.Addr().Unmap().WithZone(""), true
+	}
+	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+// plainPeer is a peer's address without its port.
+func plainPeer(remote string) string {
+	if addr, err := netip.ParseAddrPort(remote); err == nil {
+		return addr.Addr().Unmap().WithZone("").String()
+	}
+	if remote == "" || remote[0] == '@' || remote[0] == '/' {
+		return unixProxy
+	}
+	return clip(remote, maxMethod)
 }
 
 // forwarded gives scheme and host as the client used them: what the nearest proxy

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"strings"
+	"time"
 
 	"durablestreams/internal/wire"
 	"durablestreams/stream"
@@ -29,7 +30,12 @@ type Request struct {
 	// nothing to gain from a look at the stream before.
 	BodyRead bool
 
+	// BodyTook is how long the adapter has waited for the body.
+	BodyTook time.Duration
+
 	kind   Kind     // 0: as the method says
+	id     string   // see Core.requestID; "": none yet
+	origin *origin  // of a request that was detached
 	sender identity // see Core.BeginWaits
 }
 

@@ -132,6 +132,6 @@ func errorBody(e *stream.Error) []byte {
 }
 
 func (c *Core) logFailure(req *Request, err error) {
-	c.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "request failed", slog.String("method", req.Method),
-		slog.String("path", req.Path), slog.Int("status", 500), slog.Any("error", err))
+	c.opt.Logger.LogAttrs(context.Background(), slog.LevelError, "request failed", slog.String("id", c.requestID(req)),
+		slog.String("method", clip(req.Method, maxMethod)), slog.String("path", LogPath(req.Path)), slog.Int("status", 500), slog.Any("error", err))
 }
