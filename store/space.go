@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -69,9 +67,8 @@ func (g *spaceGuard) ranOut() {
 // checkSpace looks at the disk, prepares the journal's next segment while there
 // is space, and lets changes in or keeps them out accordingly.
 func (e *Engine) checkSpace() {
-	if _, err := e.fs.Stat(e.fs.PathJoin(e.dir, lockFile)); errors.Is(err, os.ErrNotExist) {
-		// What is written now goes into files that nobody will find again.
-		e.fail(errors.New("the data directory has been removed"))
+	if err := e.anchor.holds(); err != nil {
+		e.fail(err)
 		return
 	}
 	if err := makeBallast(e.fs, e.dir); err != nil && e.failed() == nil {

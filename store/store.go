@@ -124,6 +124,7 @@ type Engine struct {
 
 	stats   stats
 	space   spaceGuard
+	anchor  anchor
 	failure atomic.Pointer[error]
 	stopped chan struct{}
 	closing atomic.Bool
@@ -188,6 +189,10 @@ func (e *Engine) openFiles() error {
 	if e.lock, err = Lock(e.fs, e.dir); err != nil {
 		return err
 	}
+	if err := e.anchor.drop(e.fs, e.fs.PathJoin(e.dir, lockFile)); err != nil {
+		return fmt.Errorf("look at the lock: %w", err)
+	}
+	e.fs = anchoredFS{e.fs, &e.anchor}
 	if err := notRestoring(e.fs, e.dir); err != nil {
 		return err
 	}

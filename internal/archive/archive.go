@@ -89,6 +89,7 @@ func Open(fs vfs.FS, dir string, o Options) (*Archive, error) {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
 	space := newSpaceFS(fs, dir)
+	space.fatal = o.OnFatal
 	db, err := pebble.Open(dir, pebbleOptions(space, &o))
 	if err != nil && isDamage(err) {
 		err = &DamageError{What: "it does not open", Err: err}
@@ -130,7 +131,7 @@ func pebbleOptions(fs *spaceFS, o *Options) *pebble.Options {
 		ErrorIfNotExists:            o.MustExist,
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
-				if !outOfRoom(err) || fs.complain() {
+				if fs.complain() { // it is tried again and again
 					o.Logger.Error("archive background work failed", "err", err.Error())
 				}
 			},
@@ -190,6 +191,8 @@ func (a *Archive) flush() error {
 	select {
 	case <-done:
 		return nil
+	case <-a.space.broken:
+		return a.space.why
 	case <-a.stop:
 	}
 	for {
@@ -199,6 +202,8 @@ func (a *Archive) flush() error {
 		select {
 		case <-done:
 			return nil
+		case <-a.space.broken:
+			return a.space.why
 		case <-time.After(flushAgain):
 		}
 	}

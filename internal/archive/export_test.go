@@ -1,6 +1,10 @@
 package archive
 
-import "github.com/cockroachdb/pebble/v2/vfs"
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // SpaceFS is what the archive's files are written through.
 type SpaceFS struct{ *spaceFS }
@@ -13,6 +17,16 @@ func (s SpaceFS) Trust() { s.trust() }
 
 // Close lets everybody go who waits for space.
 func (s SpaceFS) Close() { close(s.closed) }
+
+// OnFatal is called when the disk has failed.
+func (s SpaceFS) OnFatal(f func(error)) { s.fatal = f }
+
+// SetClockBack makes what has failed so far lie in the future.
+func (s SpaceFS) SetClockBack(d time.Duration) {
+	for _, b := range []*budget{&s.compaction, &s.flush} {
+		b.refused.Add(int64(d))
+	}
+}
 
 // FileSize is the largest file to write.
 func (s SpaceFS) FileSize() int64 { return s.fileSize() }

@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,10 +15,10 @@ import (
 	"durablestreams/internal/salvage"
 )
 
-// Compactions need space before they give any, and Pebble tries one that failed
-// again at once. So that they neither take the last byte from those that must
-// not fail nor turn a full disk into a hot loop, its files are written through
-// spaceFS.
+// Compactions need space before they give any, and Pebble tries what failed again at
+// once, flushes too. So that they neither take the last byte from those that must not
+// fail nor turn a full disk into a hot loop, its files are written through spaceFS. A
+// disk that fails otherwise, or does not let the archive write any more, is the end.
 
 // Free bytes that background work leaves to others: compactions to flushes, and
 // flushes to the few bytes of the manifest. If somebody else takes those, the
@@ -50,6 +51,11 @@ type spaceFS struct {
 
 	compaction, flush budget
 
+	fatal  func(error)   // may be nil
+	broken chan struct{} // closed when the disk has failed
+	once   sync.Once     // guards why
+	why    error         // once broken is closed
+
 	damaged atomic.Bool // a table is: from now on blocks are checked first
 
 	complained atomic.Int64 // when, in Unix nanoseconds; 0 never
@@ -69,8 +75,36 @@ type budget struct {
 // failed lets the next one wait.
 func (b *budget) failed() { b.refused.Store(time.Now().UnixNano()) }
 
+// wait is for how long. The clock may have been set.
+func (b *budget) wait() time.Duration {
+	since := time.Duration(time.Now().UnixNano() - b.refused.Load())
+	if since < 0 {
+		return b.again
+	}
+	return b.again - since
+}
+
+// failed notes that background work could not write a file. Where nothing is short,
+// that is the end of the disk.
+func (s *spaceFS) failed(b *budget, err error) error {
+	if err == nil {
+		return nil
+	}
+	b.failed()
+	if isDamage(err) && !outOfRoom(err) || errors.Is(err, os.ErrPermission) {
+		s.once.Do(func() {
+			s.why = fmt.Errorf("archive: %w", err)
+			close(s.broken)
+			if s.fatal != nil {
+				s.fatal(s.why)
+			}
+		})
+	}
+	return err
+}
+
 func newSpaceFS(fs vfs.FS, dir string) *spaceFS {
-	s := &spaceFS{FS: fs, dir: dir, closed: make(chan struct{})}
+	s := &spaceFS{FS: fs, dir: dir, closed: make(chan struct{}), broken: make(chan struct{})}
 	s.compaction.keep, s.compaction.again = keepForFlush, compactAgain
 	s.flush.keep, s.flush.again = keepForManifest, flushAgain
 	return s
@@ -86,7 +120,7 @@ func (s *spaceFS) inUse() bool {
 // complain says whether it is time to tell again that there is no space.
 func (s *spaceFS) complain() bool {
 	now, last := time.Now().UnixNano(), s.complained.Load()
-	return now-last >= int64(complainAgain) && s.complained.CompareAndSwap(last, now)
+	return (now-last >= int64(complainAgain) || now < last) && s.complained.CompareAndSwap(last, now)
 }
 
 // room fails if there is not even space for the manifest.
@@ -169,7 +203,7 @@ func (s *spaceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	default:
 		return s.FS.Create(name, category)
 	}
-	if wait := b.again - time.Duration(time.Now().UnixNano()-b.refused.Load()); wait > 0 {
+	if wait := b.wait(); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-s.closed:
@@ -177,7 +211,7 @@ func (s *spaceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	}
 	f, err := s.FS.Create(name, category)
 	if err != nil {
-		return nil, err
+		return nil, s.failed(b, err)
 	}
 	return &spaceFile{File: f, fs: s, budget: b, unchecked: checkEvery}, nil
 }
@@ -200,8 +234,15 @@ func (f *spaceFile) Write(p []byte) (int, error) {
 			return 0, fmt.Errorf("%d bytes are left on the disk: %w", usage.AvailBytes, syscall.ENOSPC)
 		}
 	}
-	return f.File.Write(p)
+	n, err := f.File.Write(p)
+	return n, f.fs.failed(f.budget, err)
 }
+
+// Sync implements vfs.File.
+func (f *spaceFile) Sync() error { return f.fs.failed(f.budget, f.File.Sync()) }
+
+// SyncData implements vfs.File.
+func (f *spaceFile) SyncData() error { return f.fs.failed(f.budget, f.File.SyncData()) }
 
 // manifestFile is a file whose writes wait for space once the archive is in use; a
 // start fails instead.

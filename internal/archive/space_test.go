@@ -108,6 +108,80 @@ func TestBackgroundWorkWaits(t *testing.T) {
 	})
 }
 
+// A clock that is set does not change how long that takes.
+func TestBackgroundWorkWaitsByAClockThatIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := archive.NewSpaceFS(&roomFS{FS: vfs.NewMem()}, "")
+		if _, err := write(t, fs, archive.FlushCategory, 1); err == nil {
+			t.Fatal("there is room")
+		}
+		fs.SetClockBack(time.Hour)
+		if waited, _ := write(t, fs, archive.FlushCategory, 1); waited > archive.FlushAgain {
+			t.Errorf("after the clock was set back a flush waits %v", waited)
+		}
+	})
+}
+
+// brokenFS fails one operation on files of background work.
+type brokenFS struct {
+	vfs.FS
+	op  string
+	err error
+}
+
+func (b *brokenFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if b.op == "create" {
+		return nil, b.err
+	}
+	f, err := b.FS.Create(name, c)
+	return &brokenFile{f, b}, err
+}
+
+type brokenFile struct {
+	vfs.File
+	fs *brokenFS
+}
+
+func (f *brokenFile) fail(op string) error {
+	if f.fs.op == op {
+		return f.fs.err
+	}
+	return nil
+}
+
+func (f *brokenFile) Write(p []byte) (int, error) { return len(p), f.fail("write") }
+func (f *brokenFile) Sync() error                 { return f.fail("sync") }
+func (f *brokenFile) SyncData() error             { return f.fail("sync data") }
+
+// A disk that fails, or that may not be written any more, is the end; one that is short
+// of something is tried again.
+func TestBackgroundWorkFails(t *testing.T) {
+	for err, fatal := range map[error]bool{syscall.EIO: true, syscall.EROFS: true, syscall.EACCES: true, syscall.EPERM: true,
+		syscall.ENOSPC: false, syscall.EDQUOT: false, syscall.EMFILE: false, syscall.ENFILE: false, syscall.ENOMEM: false} {
+		for _, op := range []string{"create", "write", "sync", "sync data"} {
+			synctest.Test(t, func(t *testing.T) {
+				fs := archive.NewSpaceFS(&brokenFS{vfs.NewMem(), op, err}, "")
+				var told []error
+				fs.OnFatal(func(err error) { told = append(told, err) })
+				begin := time.Now()
+				for range 3 { // as Pebble does
+					f, err := fs.Create("file", archive.FlushCategory)
+					if err == nil {
+						_, _ = f.Write(make([]byte, 10))
+						_, _ = f.SyncData(), f.Sync()
+					}
+				}
+				if len(told) > 1 || (len(told) == 1) != fatal || fatal && !errors.Is(told[0], err) {
+					t.Errorf("%s fails by %v: told %v, want the end: %v", op, err, told, fatal)
+				}
+				if took := time.Since(begin); took < 2*archive.FlushAgain {
+					t.Errorf("%s fails by %v: tried three times within %v", op, err, took)
+				}
+			})
+		}
+	}
+}
+
 func TestFileSize(t *testing.T) {
 	for total, want := range map[uint64]int64{1 << 20: 128 << 10, 64 << 20: 1 << 20, 128 << 20: 2 << 20, 1 << 40: 0} {
 		if got := archive.NewSpaceFS(&roomFS{FS: vfs.NewMem(), total: total}, "a/b").FileSize(); got != want {
