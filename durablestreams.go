@@ -43,6 +43,8 @@ var ErrShutdown = errors.New("the server has been shut down")
 // Server serves the streams of one data directory.
 type Server struct {
 	opts    Options
+	fs      vfs.FS // with the data directory dir
+	dir     string
 	engine  engine
 	store   *store.Engine  // the same; nil if there is none
 	subs    *subscriptions // nil: none
@@ -144,6 +146,7 @@ func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
 		return nil, err
 	}
 	s.subs, s.store = subs, e
+	s.fs, s.dir = fs, dir
 	return e, nil
 }
 

@@ -100,6 +100,9 @@ var layers = map[string]layer{
 	"internal/manage": {
 		inside: []string{"stream", "store", "subscription"},
 		why:    "it shows operators what the server knows; no transport and no protocol is known here"},
+	"internal/backup": {
+		inside: []string{"stream", "store"}, outside: []string{disk},
+		why: "it moves files of pictures and says what went wrong in the kinds that there are; what the files mean the store knows"},
 	"internal/web": {
 		why: "pages are files and a handler"},
 	"internal/bench": {
@@ -107,7 +110,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/metric", "internal/memfs", "internal/web", "internal/version", "internal/requestlog"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/backup", "internal/metric", "internal/memfs", "internal/web", "internal/version", "internal/requestlog"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {

@@ -1,0 +1,4 @@
+package backup
+
+// Encode gives a manifest's bytes.
+func (m *Manifest) Encode() ([]byte, error) { return m.encode() }
