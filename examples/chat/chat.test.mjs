@@ -57,10 +57,9 @@ test("words come one after the other, and a reload goes on in the middle", async
   await grown(page, 40);
   assert.equal(await page.$eval(".asked", (p) => p.textContent), "What is a <b>stream</b>?");
   assert.ok(await page.$eval(".answer", (p) => p.ariaBusy === "true" && getComputedStyle(document.querySelector("#send")).display === "none"));
-  if (SHOTS) await page.screenshot({ path: `${SHOTS}/chat.png` });
   const before = await words(page);
   await page.reload();
-  await grown(page, Math.max(before.length, 200));
+  await grown(page, Math.max(before.length - 1, 200)); // the model may have come to its gate already
   const after = await words(page);
   assert.ok(ANSWER.startsWith(after), after);
   assert.ok(!after.includes(end), "the reload has not come in the middle");
@@ -78,7 +77,8 @@ test("a second tab sees the same", async () => {
 
   await ask(second, "And from here?");
   await page.waitForFunction(() => document.querySelectorAll(".asked").length === 2);
-  await grown(page, 40);
+  await grown(page, 100);
+  if (SHOTS) await page.screenshot({ path: `${SHOTS}/chat.png` });
   await second.click("#stop");
   await settled(page, 2);
   await settled(second, 2);

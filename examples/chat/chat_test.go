@@ -7,13 +7,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"durablestreams"
 	"durablestreams/client"
+	"durablestreams/internal/dstest/docs"
 	"durablestreams/internal/dstest/node"
 )
 
@@ -317,4 +320,42 @@ func TestBrowser(t *testing.T) {
 	if err != nil || passed == nil || passed[1] != browserTests {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// TestCommand runs the command that README.md begins with, and looks at the page.
+func TestCommand(t *testing.T) {
+	command := strings.Fields(docs.Read(t, "README.md")[0].Text)
+	if strings.Join(command, " ") != "go run ./examples/chat" {
+		t.Fatalf("README.md begins with %q", command)
+	}
+	cmd := exec.Command(command[0], append(command[1:], "-listen", "127.0.0.1:0", "-data", t.TempDir())...)
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if url, ok := strings.CutPrefix(lines.Text(), "chat"); ok {
+			res, err := http.Get(strings.TrimSpace(url))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			page, err := io.ReadAll(res.Body)
+			if err != nil || !strings.Contains(string(page), "<title>Chat</title>") {
+				t.Errorf("%s %v\n%s", res.Status, err, page)
+			}
+			return
+		}
+	}
+	t.Fatal("the program ends without an address")
 }
