@@ -173,7 +173,11 @@ func (s *Server) mount(e engine) error {
 		return err // of the options, which Open has checked
 	}
 	s.engine, s.core = e, core
-	s.handler = s.gated(httpapi.Handler(core, s.opts.http()))
+	h, err := s.withPage(httpapi.Handler(core, s.opts.http()))
+	if err != nil {
+		return err
+	}
+	s.handler = s.gated(h)
 	s.admin.handler.Handle("GET /metrics", s.metrics())
 	return nil
 }

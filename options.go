@@ -47,6 +47,12 @@ type Options struct {
 	// follows the files: it uses new ones within about a second. Default: no TLS.
 	TLSCert, TLSKey string
 
+	// ReadOnlyPage lets [Server.Handler] serve a page that shows streams, at
+	// [Server.PageURL], and lists for it and for ds ls: to everybody, or, where access
+	// is controlled, to each caller what it may read. The page of [Server.Admin], which
+	// changes things too, is there in any case.
+	ReadOnlyPage bool
+
 	// AllowedOrigins lists the origins whose pages may use the server from a
 	// browser. Default: all.
 	AllowedOrigins []string

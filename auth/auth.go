@@ -154,6 +154,12 @@ func (c *Caller) Allow(right stream.Right, path stream.Path) error {
 	return c.refuse(right, string(path))
 }
 
+// May reports whether Allow would give nil, for who asks about many paths: a refusal is
+// not logged.
+func (c *Caller) May(right stream.Right, path stream.Path) bool {
+	return c.granted(right, func(p glob.Pattern) bool { return p.Match(path) })
+}
+
 // AllowAll gives nil if the caller may do that with all paths that a pattern
 // matches, or the refusal.
 func (c *Caller) AllowAll(right stream.Right, pattern string) error {

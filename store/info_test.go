@@ -122,6 +122,27 @@ func walked(t *testing.T, e *store.Engine, prefix string, size int) (list []stri
 	}
 }
 
+// A walk comes to the same as pages of any size, also where the archive has nothing yet.
+func TestWalk(t *testing.T) {
+	e := dstest.OpenEngine(t, dstest.NewDisk(), nil)
+	var want []string
+	for i := range 7 {
+		path := stream.Path(fmt.Sprintf("a/%d", i))
+		dstest.MustApply(t, e, dstest.CreateText(path, "x"))
+		info, err := e.Inspect(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, infoLine(&info))
+	}
+	dstest.MustApply(t, e, dstest.CreateText("b", "x"))
+	for size := 1; size < 9; size++ {
+		if got := pages(t, e, "a/", "", size); !slices.Equal(got, want) {
+			t.Errorf("by %d: %q, want %q", size, got, want)
+		}
+	}
+}
+
 // Random histories of creations, forks, appends, closes and deletions, one by one and
 // by prefix, listed in pages of every size: what is shown is exact, wherever the
 // streams are.

@@ -17,7 +17,7 @@ import (
 
 // everyFlag sets each flag to something else than its default.
 var everyFlag = []string{
-	"--base-path=/b", "--public-url=https://p.example", "--trusted-proxies=10.0.0.0/8,unix", "--tls-cert=c.pem", "--tls-key=k.pem", "--cors-origins=https://a.example,https://b.example", "--no-fast-path", "--event-loops=3",
+	"--base-path=/b", "--public-url=https://p.example", "--trusted-proxies=10.0.0.0/8,unix", "--tls-cert=c.pem", "--tls-key=k.pem", "--cors-origins=https://a.example,https://b.example", "--page=read-only", "--no-fast-path", "--event-loops=3",
 	"--access-file=a", "--jwt-keys=https://i.example/keys", "--jwt-issuer=i", "--jwt-audience=us", "--access-hide",
 	"--in-memory", "--max-memory=17MiB", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
 	"--webhook-allow-local", "--webhook-allow=w.internal,10.1.0.0/16", "--webhook-only-allowed", "--max-subscriptions=12",
@@ -26,7 +26,7 @@ var everyFlag = []string{
 }
 
 var everyOption = durablestreams.Options{
-	BasePath: "/b", PublicURL: "https://p.example", TrustedProxies: []string{"10.0.0.0/8", "unix"}, TLSCert: "c.pem", TLSKey: "k.pem", AllowedOrigins: []string{"https://a.example", "https://b.example"}, NoFastPath: true, EventLoops: 3,
+	BasePath: "/b", PublicURL: "https://p.example", TrustedProxies: []string{"10.0.0.0/8", "unix"}, TLSCert: "c.pem", TLSKey: "k.pem", AllowedOrigins: []string{"https://a.example", "https://b.example"}, ReadOnlyPage: true, NoFastPath: true, EventLoops: 3,
 	Access:   &auth.Options{File: "a", JWT: &auth.JWT{Keys: "https://i.example/keys", Issuer: "i", Audience: "us"}, Hide: true},
 	InMemory: true, MaxMemory: 17 << 20, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
 	WebhookAllowLocal: true, WebhookAllow: []string{"w.internal", "10.1.0.0/16"}, WebhookOnlyAllowed: true, MaxSubscriptions: 12,

@@ -40,6 +40,8 @@ type serveCommand struct {
 	TLSKey         string   `group:"network" name:"tls-key" placeholder:"FILE" help:"Key of the certificate (PEM)."`
 	CORSOrigins    []string `group:"network" reload:"" name:"cors-origins" placeholder:"https://host" help:"Origins whose pages may use the server from a browser. Default: all."`
 
+	Page string `group:"network" enum:"off,read-only" default:"off" placeholder:"${default}" help:"With read-only: a page that shows streams, and a list for ds ls, at <base path>/v1/stream/__ds/page/. Where access is controlled, each token sees what it may read. The admin address has a page in any case."`
+
 	FastPath   bool `group:"network" default:"true" negatable:"" help:"Answer plain requests from event loops (Linux); other requests, and all with --no-fast-path, go through net/http."`
 	EventLoops int  `group:"network" placeholder:"N" help:"Event loops of the fast path. Default: one for two processors."`
 
@@ -104,7 +106,7 @@ A flag wins over its environment variable, that over the file. Sizes take B, KiB
 func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 	return &durablestreams.Options{
 		InMemory: c.InMemory, MaxMemory: int64(c.MaxMemory), NoFastPath: !c.FastPath, EventLoops: c.EventLoops, BasePath: c.BasePath, PublicURL: c.PublicURL, TrustedProxies: c.TrustedProxies,
-		TLSCert: c.TLSCert, TLSKey: c.TLSKey, Access: c.accessOptions(), AllowedOrigins: c.CORSOrigins,
+		ReadOnlyPage: c.Page == "read-only", TLSCert: c.TLSCert, TLSKey: c.TLSKey, Access: c.accessOptions(), AllowedOrigins: c.CORSOrigins,
 		MaxBody: int64(c.MaxBody), MaxInflight: int64(c.MaxInflight), MaxUnsent: int64(c.MaxUnsent), MaxQueued: int64(c.MaxQueued),
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
@@ -208,6 +210,9 @@ func (c *serveCommand) announce(env *Env, s *durablestreams.Server, addr net.Add
 		fmt.Fprintf(env.Stdout, "socket      %s\n", addr)
 	}
 	fmt.Fprintf(env.Stdout, "streams     %s%s<path>\n", base, s.Root())
+	if page := s.PageURL(); page != "" {
+		fmt.Fprintf(env.Stdout, "page        %s%s\n", base, page)
+	}
 	if admin != nil {
 		fmt.Fprintf(env.Stdout, "admin       http://%s\n", reachable(admin.Addr()))
 	}

@@ -80,12 +80,16 @@ func Handler(prefix string, s Server, fail func(http.ResponseWriter, *http.Reque
 			fail(w, r, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(answer) // the client has gone, or it would marshal
+		write(w, answer)
 	})
+}
+
+func write(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer) // the client has gone, or it would marshal
 }
 
 func notAllowed(w http.ResponseWriter, what string) {

@@ -123,6 +123,16 @@ func (p places) enter() error {
 
 func (p places) leave() { <-p }
 
+// EnterDisk waits for a place among the answers that are read from the disk, for what
+// is served besides the protocol; leave gives it back. Without an error it must be
+// called.
+func (c *Core) EnterDisk() (leave func(), err error) {
+	if err := c.limits.reads.enter(); err != nil {
+		return nil, err
+	}
+	return c.limits.reads.leave, nil
+}
+
 // A feed that finds no room for its next frame looks again now and then, and gives
 // up when it has waited for so long: the client comes back, and is told to wait.
 const (

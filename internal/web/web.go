@@ -19,10 +19,10 @@ import (
 
 // Config tells the page where things are. Its fields become config.json.
 type Config struct {
-	Streams  string `json:"streams"`  // URL path of all streams, with the slash at the end
-	API      string `json:"api"`      // URL path of the administration API, without one
-	ReadOnly bool   `json:"readOnly"` // show nothing that changes something
-	Version  string `json:"version"`  // of the server
+	Streams  string `json:"streams"`  // URL of all streams, with the slash at the end; relative to the page, like the next
+	API      string `json:"api"`      // URL of the administration API, without one
+	ReadOnly bool   `json:"readOnly"` // show nothing that changes something, and no subscriptions
+	Version  string `json:"version"`  // of the server; "" is not shown
 }
 
 //go:embed assets

@@ -20,20 +20,34 @@ export class HomeView {
       h("h1", {}, "Streams of this server"),
       this.figures,
       h("div", { class: "charts" }, this.growth.element, this.created.element),
-      h("h2", {}, "Write one"),
-      h("pre", { class: "text", tabindex: "0" }, example),
-      h("p", { class: "dim" }, `ds ${config.version}`),
+      ...(config.readOnly ? [] : [h("h2", {}, "Write one"), h("pre", { class: "text", tabindex: "0" }, example)]),
+      ...(config.version ? [h("p", { class: "dim" }, `ds ${config.version}`)] : []),
     );
-    await this.poll();
+    try {
+      await this.poll();
+    } catch (error) {
+      if (error.status !== 403) throw error;
+      this.element.replaceChildren(h("h1", {}, "Streams of this server"), h("p", {}, "Choose one. Only those are listed that your token allows you to read."));
+      return;
+    }
+    if (this.stopped) return;
     this.polling = setInterval(() => attempt(() => this.poll()), pollEvery);
   }
 
   stop() {
+    this.stopped = true;
     clearInterval(this.polling);
   }
 
   async poll() {
-    const now = await totals();
+    if (this.asking) return; // counting many streams takes a while
+    this.asking = true;
+    let now;
+    try {
+      now = await totals();
+    } finally {
+      this.asking = false;
+    }
     if (this.last) {
       this.growth.push(Math.max(0, now.bytes - this.last.bytes));
       this.created.push(Math.max(0, now.streams - this.last.streams));

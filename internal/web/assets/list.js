@@ -34,8 +34,12 @@ export class List {
   async load() {
     const { signal } = this.loading;
     const prefix = this.search.value.trim();
-    const page = await streams({ prefix, after: this.after, limit: pageSize, signal });
-    if (signal.aborted) return;
+    let page;
+    do {
+      // A part may be empty: the server looks at so many streams at once, and this token may read few of them.
+      page = await streams({ prefix, after: page?.next ?? this.after, limit: pageSize, signal });
+      if (signal.aborted) return;
+    } while (page.streams.length === 0 && page.next);
     const rows = page.streams.map((s) => this.row(s));
     if (this.fresh) this.rows.replaceChildren(...rows);
     else this.rows.append(...rows);

@@ -60,17 +60,40 @@ async function create() {
   location.hash = `#/streams/${made.path}`;
 }
 
+// tryToken takes a token if the server knows it. What it allows may still be little.
+async function tryToken(given) {
+  const before = server.token();
+  server.setToken(given);
+  if (!given) return;
+  try {
+    await server.streams({ limit: 1 });
+  } catch (error) {
+    if (error.status === 403) return;
+    server.setToken(before);
+    throw error.status === 401 ? new Error(`The server does not take this token: ${error.reason}`) : error;
+  }
+}
+
 async function giveToken() {
   const given = await ask({
     title: "Access token",
     text: "An API key or a JWT. It is kept until this tab is closed.",
     action: "Use it",
     fields: [{ name: "token", label: "Token", kind: "password", value: server.token(), focus: true, hint: "Empty: none." }],
-    onSubmit: ({ token }) => server.setToken(token.trim()),
+    onSubmit: ({ token }) => tryToken(token.trim()),
   });
   if (!given) return;
   list.refresh();
   show();
+}
+
+// askForToken opens the question by itself where nothing is to be seen without one.
+async function askForToken() {
+  try {
+    await server.streams({ limit: 1 });
+  } catch (error) {
+    if (error.status === 401) await giveToken();
+  }
 }
 
 const themes = ["", "light", "dark"];
@@ -94,7 +117,10 @@ const keys = [
   ["?", "these keys"],
 ];
 
-const showKeys = () => inform("Keys", h("dl", { class: "keys" }, keys.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))));
+const forChanges = ["n", "a", "c", "f", "d"];
+const usedKeys = () => keys.filter(([key]) => !server.config.readOnly || !forChanges.includes(key));
+
+const showKeys = () => inform("Keys", h("dl", { class: "keys" }, usedKeys().map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))));
 
 function pressed(event) {
   const typing = event.target.closest("input, textarea, select, dialog");
@@ -124,11 +150,13 @@ async function start() {
   document.getElementById("help").onclick = showKeys;
   await server.start();
   document.getElementById("mode").hidden = !server.config.readOnly;
+  document.querySelector('[data-part="subscriptions"]').hidden = server.config.readOnly;
   list = new List(document.getElementById("list"), { onCreate: create });
   list.refresh();
   addEventListener("hashchange", show);
   addEventListener("keydown", pressed);
   show();
+  askForToken();
 }
 
 attempt(start);

@@ -18,12 +18,13 @@ export function setToken(value) {
   else sessionStorage.removeItem(tokenKey);
 }
 
-// Refusal is an answer that is not a success.
+// Refusal is an answer that is not a success. reason is what the server says.
 export class Refusal extends Error {
-  constructor(status, code, message) {
+  constructor(status, code, message, reason = message) {
     super(message);
     this.status = status;
     this.code = code;
+    this.reason = reason;
   }
 }
 
@@ -49,9 +50,9 @@ export async function request(url, options = {}) {
   } catch {
     // Not ours: a proxy, perhaps.
   }
-  let message = told.message ?? meaning[answer.status] ?? `The server answers ${answer.status}.`;
-  if (answer.status === 401) message += " Give a token with the button above.";
-  throw new Refusal(answer.status, told.code ?? "", message);
+  const reason = told.message ?? meaning[answer.status] ?? `The server answers ${answer.status}.`;
+  const message = answer.status === 401 ? `${reason.replace(/[.]?$/, ".")} Give a token with the button above.` : reason;
+  throw new Refusal(answer.status, told.code ?? "", message, reason);
 }
 
 const read = async (path, options) => (await request(config.api + path, options)).json();

@@ -1,65 +1,14 @@
-// The page in a real Chromium. The Go test one folder up starts the servers and gives
-// their addresses: PAGE (of an empty server), STREAMS (its streams). With SHOTS set to a folder, pictures for the documents go there.
+// The page of the admin address in a real Chromium. PAGE is that of an empty server, STREAMS its
+// streams.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import chromium from "@sparticuz/chromium";
-import puppeteer from "puppeteer-core";
+import { accessible, complaints, fill, gone, launch, page, press, shot, shows, visit } from "./harness.mjs";
 
-const { PAGE, STREAMS, SHOTS } = process.env;
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const limit = 20_000;
+const { PAGE, STREAMS } = process.env;
+launch(new URL(PAGE).origin);
 
-let browser;
-let page;
-const complaints = [];
-
-before(async () => {
-  browser = await puppeteer.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: "shell" });
-  page = await browser.newPage();
-  page.setDefaultTimeout(limit);
-  page.on("pageerror", (error) => complaints.push(`uncaught: ${error.message}`));
-  page.on("console", (message) => {
-    if (message.type() === "error" && !/status of 4\d\d/.test(message.text())) complaints.push(`console: ${message.text()}`);
-  });
-  page.on("request", (request) => {
-    if (new URL(PAGE).origin !== new URL(request.url()).origin) complaints.push(`request to ${request.url()}`);
-  });
-  await page.setViewport({ width: 1200, height: 760 });
-});
-
-after(() => browser?.close());
-
-// shows waits until the element that selector names has this text in it.
-async function shows(selector, text) {
-  try {
-    await page.waitForFunction((s, t) => [...document.querySelectorAll(s)].some((e) => e.checkVisibility() && e.textContent.includes(t)), {}, selector, text);
-  } catch {
-    const found = await page.$$eval(selector, (all) => all.map((e) => e.textContent).join(" | "));
-    assert.fail(`${selector} does not show “${text}” but “${found}”`);
-  }
-}
-
-const gone = (selector, text) => page.waitForFunction((s, t) => ![...document.querySelectorAll(s)].some((e) => e.checkVisibility() && e.textContent.includes(t)), {}, selector, text);
-
-// fill answers the open dialog and sends it.
-async function fill(answers) {
-  for (const [name, value] of Object.entries(answers)) {
-    const field = await page.waitForSelector(`dialog[open] [name="${name}"]`);
-    await field.evaluate((input) => {
-      input.value = "";
-    });
-    await field.type(value);
-  }
-  await page.click("dialog[open] .buttons button:last-child");
-}
-
-async function press(key) {
-  await page.evaluate(() => document.activeElement?.blur());
-  await page.keyboard.press(key);
-}
+const open = (hash) => visit(PAGE + hash);
 
 async function post(path, type, body) {
   const answer = await fetch(STREAMS + path, { method: "POST", headers: { "Content-Type": type }, body });
@@ -70,30 +19,6 @@ async function put(path, type, body) {
   const answer = await fetch(STREAMS + path, { method: "PUT", headers: { "Content-Type": type }, body });
   assert.equal(answer.status, 201);
   return answer.headers.get("Stream-Next-Offset");
-}
-
-async function open(hash) {
-  await page.goto("about:blank");
-  await page.goto(PAGE + hash);
-}
-
-async function accessible(what) {
-  for (const scheme of ["light", "dark"]) {
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    // The policy of the page keeps scripts out, so this one comes by the debugger.
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => globalThis.axe.run());
-    assert.deepEqual(
-      violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`),
-      [],
-      `${what}, ${scheme}`,
-    );
-  }
-  await page.emulateMediaFeatures([]);
-}
-
-async function shot(name) {
-  if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png` });
 }
 
 test("from nothing to a closed fork", async () => {
