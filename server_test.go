@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,6 +70,15 @@ func TestDirectory(t *testing.T) {
 	mustDo(t, s, http.StatusCreated, http.MethodPut, streamA, "kept")
 	if _, err := durablestreams.Open(dir, nil); !errors.Is(err, durablestreams.ErrLocked) {
 		t.Errorf("a second server: %v, want ErrLocked", err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds the lock as it was
+		if _, err := durablestreams.Open(link, nil); !errors.Is(err, durablestreams.ErrLocked) {
+			t.Errorf("a second server by another path: %v, want ErrLocked", err)
+		}
 	}
 	if _, err := durablestreams.Check(dir); !errors.Is(err, durablestreams.ErrLocked) {
 		t.Errorf("a check of a served directory: %v, want ErrLocked", err)

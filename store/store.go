@@ -39,7 +39,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,9 +141,6 @@ const (
 	planFile   = "REPAIR"
 )
 
-// ErrLocked says that another process serves the data directory.
-var ErrLocked = errors.New("another server is using this data directory")
-
 // ErrDamaged says that files of the data directory are damaged: [Check] says which,
 // and [Repair] makes it openable again.
 var ErrDamaged = errors.New("the data directory is damaged")
@@ -230,19 +226,6 @@ func asDamage(err error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
-}
-
-// Lock keeps other processes away from a data directory until it is closed. It
-// fails with [ErrLocked] if one of them is using it.
-func Lock(fs vfs.FS, dir string) (io.Closer, error) {
-	lock, err := fs.Lock(fs.PathJoin(dir, lockFile))
-	if err == nil {
-		return lock, nil
-	}
-	if _, unopened := errors.AsType[*os.PathError](err); unopened {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return nil, fmt.Errorf("lock %s: %w (%w)", dir, ErrLocked, err)
 }
 
 // makeDir creates a directory and makes its name durable.

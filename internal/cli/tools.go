@@ -12,6 +12,7 @@ import (
 	"durablestreams"
 	"durablestreams/internal/inspect"
 	"durablestreams/internal/version"
+	"durablestreams/store"
 )
 
 // checkCommand is "ds check".
@@ -187,7 +188,11 @@ func openError(dir string, err error) error {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s is not a data directory: %w", dir, err)
 	case errors.Is(err, durablestreams.ErrLocked):
-		return fmt.Errorf("%s is in use by another server; stop it first, or use another directory", dir)
+		by := "another server"
+		if e, ok := errors.AsType[*store.LockedError](err); ok && e.Process != 0 {
+			by = fmt.Sprintf("another server (process %d)", e.Process)
+		}
+		return fmt.Errorf("%s is in use by %s; stop it first, or use another directory", dir, by)
 	}
 	return err
 }
