@@ -106,6 +106,9 @@ func (s *Server) openDir(fs vfs.FS, dir string, opts *Options) error {
 	if dir == "" {
 		return errors.New("no data directory given")
 	}
+	if opts != nil && opts.MaxConnections > s.opts.MaxConnections {
+		s.opts.Logger.Warn("fewer connections than asked for: the limit on open files leaves no more", "asked", opts.MaxConnections, "limit", s.opts.MaxConnections)
+	}
 	var err error
 	if s.cert, err = s.opts.certificate(); err != nil {
 		return err

@@ -122,8 +122,8 @@ type Options struct {
 	EventLoops int
 
 	// MaxConnections bounds the open connections of Serve, and likewise the requests
-	// that are under way over HTTP/2; further ones are answered 503. Default: what the process's limit on open files allows, less
-	// a reserve for the data directory.
+	// that are under way over HTTP/2; further ones are answered 503. Default, and the most:
+	// what the process's limit on open files allows, less a reserve for the data directory.
 	MaxConnections int
 
 	// WebhookAllowLocal lets webhooks go to this machine, by http as well: localhost,
@@ -194,6 +194,7 @@ func (o *Options) withDefaults() Options {
 		setDefault(&d.MaxMemory, memorySize)
 	}
 	setDefault(&d.MaxConnections, defaultConnections())
+	d.MaxConnections = min(d.MaxConnections, defaultConnections())
 	setDefault(&d.MaxLive, max(d.MaxConnections-d.MaxConnections/8, 1))
 	setDefault(&d.MaxSends, defaultSends())
 	setDefault(&d.ShutdownGrace, 10*time.Second)

@@ -73,7 +73,7 @@ type serveCommand struct {
 	MaxSends       int           `group:"limits" placeholder:"N" help:"Answers of more than 64 KiB that are sent at once; further ones are answered 503. Default: 128."`
 	MaxHeader      size          `group:"limits" default:"64KiB" placeholder:"${default}" help:"Largest head of a request; beyond it the answer is 431."`
 	PageSize       size          `group:"limits" default:"1MiB" placeholder:"${default}" help:"Data in one answer to a catch-up read, about."`
-	MaxConnections int           `group:"limits" placeholder:"N" help:"Open connections; further ones are answered 503. Default: from the limit on open files."`
+	MaxConnections int           `group:"limits" placeholder:"N" help:"Open connections; further ones are answered 503. Default, and most: what the limit on open files leaves beside the data directory."`
 	StallTimeout   time.Duration `group:"limits" default:"30s" placeholder:"${default}" help:"How long a client may make no progress while it sends or receives."`
 
 	LongPollTimeout time.Duration `group:"live" default:"30s" placeholder:"${default}" help:"How long a long-poll waits for data."`
