@@ -13,7 +13,8 @@ import (
 func TestTransports(t *testing.T) {
 	pair := certs.Write(t, t.TempDir(), "ds")
 	binary := buildServer(t, false) // TestServer looks for races
-	args := []string{"--in-memory", "--long-poll-timeout", pollTimeout.String(), "--webhook-allow-local"}
+	args := []string{"--in-memory", "--long-poll-timeout", pollTimeout.String(), "--webhook-allow-local",
+		"--access-log", "--slow-request", "1ns", "--log-level", "debug"} // see process.Secret
 	clear := startServer(t, binary, args...)
 	secure := startServer(t, binary, append(args, "--tls-cert", pair.Cert, "--tls-key", pair.Key)...)
 	for _, tt := range []struct {

@@ -72,14 +72,19 @@ func lookAtSources() error {
 	})
 }
 
-// Main runs the tests and removes what Build has made.
+// Main runs the tests and removes what Build has made. If the log of a server had a
+// secret in it the run has failed, although all tests may have passed.
 func Main(m *testing.M) (exitCode int) {
 	defer func() {
 		if built.dir != "" {
 			_ = os.RemoveAll(built.dir)
 		}
 	}()
-	return m.Run()
+	exitCode = m.Run()
+	if !reportLeaks(os.Stderr) {
+		exitCode = max(exitCode, 1)
+	}
+	return exitCode
 }
 
 // Command describes how to run ds serve.
@@ -129,9 +134,10 @@ func Launch(c Command) (s *Server, stdout io.ReadCloser, err error) {
 	s = &Server{cmd: exec.Command(line[0], line[1:]...), Stderr: &Tail{}, ended: make(chan struct{})}
 	s.cmd.Env = append(append(os.Environ(), "DS_ADMIN_LISTEN=127.0.0.1:0"), c.Env...)
 	s.cmd.Dir = c.Dir
-	s.cmd.Stderr = s.Stderr
+	log := &record{}
+	s.cmd.Stderr = io.MultiWriter(s.Stderr, log)
 	if c.Log != nil {
-		s.cmd.Stderr = io.MultiWriter(s.Stderr, c.Log)
+		s.cmd.Stderr = io.MultiWriter(s.Stderr, log, c.Log)
 	}
 	stdout, w, err := os.Pipe()
 	if err != nil {
@@ -146,6 +152,7 @@ func Launch(c Command) (s *Server, stdout io.ReadCloser, err error) {
 	}
 	go func() {
 		s.err = s.cmd.Wait()
+		log.search(c.Args, c.Dir)
 		close(s.ended)
 	}()
 	return s, stdout, nil
