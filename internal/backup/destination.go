@@ -258,9 +258,9 @@ func (d *Destination) putManifest(name string, b []byte) error {
 
 // Damage is a file of a destination that is not what it should be.
 type Damage struct {
-	Path    string
-	What    string
-	Backups []int // numbers of those that need it
+	Path    string `json:"path"`
+	What    string `json:"what"`
+	Backups []int  `json:"backups"` // numbers of those that need it
 }
 
 // Verify reads every file of every backup and gives those that are missing or damaged.

@@ -50,6 +50,8 @@ type commands struct {
 	Config  configCommand  `cmd:"" help:"Check and show settings."`
 	Health  healthCommand  `cmd:"" help:"Ask whether a server is ready."`
 	Streams streamsCommand `cmd:"" help:"List, show, count and delete the streams of a server, as its operator."`
+	Backup  backupCommand  `cmd:"" help:"Back a server up while it runs."`
+	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
 	Access  accessCommand  `cmd:"" help:"Make API keys and signed URLs."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`

@@ -114,7 +114,7 @@ var layers = map[string]layer{
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
-		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/manage", "internal/bench", "internal/version"},
+		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/backup", "internal/manage", "internal/bench", "internal/version"},
 		outside: []string{kong, disk, "golang.org/x/sys"},
 		why:     "commands use the server as a value and the tools around it; as clients they tell content types apart"},
 	"examples/chat": {
