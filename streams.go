@@ -75,10 +75,7 @@ func (s *Server) deleteStep(ctx context.Context, prefix string, after stream.Pat
 		if !errors.Is(err, stream.Busy) {
 			return sum, err
 		}
-		select {
-		case <-time.After(deletePause):
-		case <-ctx.Done():
-		}
+		rest(ctx, deletePause)
 	}
 }
 
@@ -95,14 +92,31 @@ func (s *Server) Totals(ctx context.Context, prefix string, before time.Time) (t
 		if err := ctx.Err(); err != nil {
 			return t, err
 		}
-		p, err := walk.Next(adminPage)
+		begin := time.Now()
+		p, err := walk.Next(countStep)
 		if err != nil {
 			return t, err
 		}
 		for i := range p.Streams {
 			t.Add(&p.Streams[i], before.UnixNano())
 		}
-		more = p.Next != ""
+		if more = p.Next != ""; more {
+			rest(ctx, min(time.Since(begin), longestRest))
+		}
 	}
 	return t, nil
+}
+
+// countStep is how many streams are counted in one go, which takes about a millisecond.
+// Then others have the processor for as long: a count is in no hurry, and who appends is.
+const (
+	countStep   = 250
+	longestRest = 10 * time.Millisecond // it was kept waiting itself
+)
+
+func rest(ctx context.Context, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+	}
 }

@@ -97,7 +97,8 @@ func notDone(op, target string, status int, body []byte) error {
 	return &client.Error{Op: op, URL: target, Status: status, Kind: stream.Kind(told.Error.Code), Code: printable(told.Error.Code), Message: printable(told.Error.Message)}
 }
 
-// listPage is how many streams are asked for at once.
+// listPage is how many streams are asked for at once, or deleted. For each page the
+// server looks at all paths that its archive does not have yet, so it is not small.
 const listPage = 5000
 
 // list gives streams as the server sends them, page by page, until max were given (0:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,7 +63,7 @@ func TestAllPagesAreAskedFor(t *testing.T) {
 		{"streams list s --json --limit 5", 5, []string{"GET /api/v1/streams?limit=5&prefix=s"}},
 		{"streams list --json --after s09 --limit 5", 2, []string{"GET /api/v1/streams?after=s09&limit=5"}},
 		{"ls", 12, []string{"GET /api/v1/streams?limit=5000", "GET /api/v1/streams?after=s04&limit=5000", "GET /api/v1/streams?after=s04x&limit=5000", "GET /api/v1/streams?after=s09&limit=5000"}},
-		{"streams delete s --yes --json", 5, []string{"DELETE /api/v1/streams?prefix=s", "DELETE /api/v1/streams?after=s04&prefix=s", "DELETE /api/v1/streams?after=s04x&prefix=s", "DELETE /api/v1/streams?after=s09&prefix=s"}},
+		{"streams delete s --yes --json", 5, []string{"DELETE /api/v1/streams?limit=5000&prefix=s", "DELETE /api/v1/streams?after=s04&limit=5000&prefix=s", "DELETE /api/v1/streams?after=s04x&limit=5000&prefix=s", "DELETE /api/v1/streams?after=s09&limit=5000&prefix=s"}},
 	} {
 		var asked []string
 		s := httptest.NewServer(paged(&asked))
@@ -104,5 +105,37 @@ func TestOtherAnswers(t *testing.T) {
 	cancel()
 	if code := cli.Run(ctx, []string{"ls"}, &cli.Env{LookupEnv: unset, Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer)}); code != 5 {
 		t.Errorf("given up: %d", code)
+	}
+}
+
+// Only the default URL leads to the default admin address: another server's would list
+// other streams.
+func TestLsAtTheDefaultAddresses(t *testing.T) {
+	var beside, admin []string
+	for address, h := range map[string]http.HandlerFunc{
+		"127.0.0.1:8642": func(w http.ResponseWriter, r *http.Request) {
+			beside = append(beside, r.URL.Path)
+			w.WriteHeader(404)
+			fmt.Fprint(w, `{"error":{"code":"reserved_path","message":"no"}}`)
+		},
+		"127.0.0.1:8643": paged(&admin),
+	} {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Skipf("somebody else has the port: %v", err)
+		}
+		s := httptest.NewUnstartedServer(h)
+		s.Listener.Close()
+		s.Listener = ln
+		s.Start()
+		t.Cleanup(s.Close)
+	}
+	if code, stdout, stderr := runAt(t, "ls"); code != 0 || strings.Count(stdout, "\n") != 12 || len(beside) != 1 || beside[0] != "/durable-streams/v1/stream/__ds/api/v1/streams" {
+		t.Errorf("code %d, asked for %q and %q\n%s%s", code, beside, admin, stdout, stderr)
+	}
+	admin = nil
+	code, _, stderr := runAt(t, "ls", "--url", "http://localhost:8642/durable-streams/v1/stream")
+	if code != 1 || len(admin) != 0 || !strings.Contains(stderr, "the protocol has no listing") {
+		t.Errorf("at another URL: code %d, asked for %q\n%s", code, admin, stderr)
 	}
 }

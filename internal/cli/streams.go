@@ -306,7 +306,7 @@ func (c *streamsDeleteCommand) run(ctx context.Context, api *manageAPI, env *Env
 		defer fmt.Fprint(env.Stderr, "\r\x1b[K")
 	}
 	sum.Prefix = c.Prefix
-	query := url.Values{"prefix": {c.Prefix}}
+	query := url.Values{"prefix": {c.Prefix}, "limit": {fmt.Sprint(listPage)}}
 	if c.All && c.Prefix == "" {
 		query.Set("all", "true")
 	}
