@@ -89,6 +89,9 @@ func (e *Engine) applyAppend(c *stream.Append, ch *change) error {
 	defer e.release(s)
 	l, at := s.cur, now()
 	rec, res, refusal := stream.DecideAppend(l.decided(at), c, e.opts.SameType, at)
+	if rec.Kind != 0 && e.opts.Ledger != nil {
+		refusal = e.chargeAppend(s, len(rec.Data), ch.dry)
+	}
 	if refusal != nil || rec.Kind == 0 || ch.dry {
 		if refusal == nil && !ch.dry {
 			e.touch(l, at) // a duplicate is a write too, as far as the lifetime goes
@@ -181,6 +184,10 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 	}
 	c.ID, c.Incarnation = e.newIdentity()
 	rec, res, refusal := stream.DecideCreate(s.cur.decided(at), source.decided(at), c, e.opts.SameType, at)
+	var account Account
+	if rec.Kind != 0 && e.opts.Ledger != nil {
+		account, refusal = e.opts.Ledger.Create(c.Path, len(rec.Data), ch.dry)
+	}
 	if refusal != nil || rec.Kind == 0 || ch.dry {
 		if refusal == nil && !ch.dry {
 			e.touch(s.cur, at)
@@ -193,7 +200,7 @@ func (e *Engine) createIn(s *slot, c *stream.Create, at int64, ch *change) error
 	if !e.commit(op{live: l, source: source, rec: &rec, res: res, done: ch.done, reserved: ch.take()}) {
 		return nil
 	}
-	s.cur = l
+	s.cur, s.account = l, account
 	e.table.addID(l)
 	e.deadlines.add(l)
 	return nil
@@ -271,8 +278,10 @@ func (e *Engine) deleteIn(s *slot, ancestors []*live, expire bool, ch *change) e
 	}
 	if !rec.Soft {
 		s.cur = nil
+		e.giveBack(l)
 		for _, a := range collected {
 			a.slot.cur = nil
+			e.giveBack(a)
 		}
 	}
 	return nil

@@ -79,6 +79,9 @@ func (e *Engine) recover() error {
 	}
 	e.open.nextLSN = e.journal.LastLSN() + 1
 	e.durable.Store(e.journal.LastLSN())
+	if err := e.countAll(); err != nil {
+		return err
+	}
 	e.stats.recovery = Recovery{Records: r.records, Took: time.Since(began), Damaged: len(r.broken)}
 	e.log.Info("store is open", "records", r.records, "took", e.stats.recovery.Took.Round(time.Millisecond))
 	return nil

@@ -65,6 +65,7 @@ type Options struct {
 	Logger   *slog.Logger    // default: discard
 	OnFatal  func(error)     // called once if the disk fails; the process must stop
 	Observer Observer        // learns of changes of streams; default: nobody
+	Ledger   Ledger          // counts what streams take, and bounds it; default: nobody does
 }
 
 func (o *Options) withDefaults() Options {

@@ -16,14 +16,15 @@ import (
 type slot struct {
 	path stream.Path
 
-	mu     sync.Mutex
-	loaded atomic.Bool // set once, with mu; then mu is not held over loading
-	dead   bool        // no longer in the table: look the path up again
-	asked  uint64      // version of the observer that was asked about the path
-	wanted bool        // what it said
-	cur    *live       // decided: the stream as the next change sees it
-	pub    *live       // published: the stream as readers see it
-	ended  int         // streams that were here and that the archive still has
+	mu      sync.Mutex
+	loaded  atomic.Bool // set once, with mu; then mu is not held over loading
+	ended   int32       // streams that were here and that the archive still has
+	asked   uint64      // version of the observer that was asked about the path
+	dead    bool        // no longer in the table: look the path up again
+	wanted  bool        // what the observer said
+	cur     *live       // decided: the stream as the next change sees it
+	pub     *live       // published: the stream as readers see it
+	account Account     // of cur, once it was needed; nil: it was not
 }
 
 // live is a stream in memory. Its slot's mutex guards it.

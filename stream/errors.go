@@ -1,6 +1,9 @@
 package stream
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Kind is the closed set of ways in which a request about a stream can fail.
 // Its text is the short machine-readable code that clients see. A Kind is an
@@ -39,6 +42,10 @@ const (
 	StreamFull          Kind = "stream_full" // the last position an offset can name is reached
 	Busy                Kind = "busy"
 	DiskFull            Kind = "disk_full"
+	QuotaStreams        Kind = "quota_streams" // the tenant has as many streams as it may
+	QuotaBytes          Kind = "quota_bytes"   // as many bytes
+	QuotaAppends        Kind = "quota_appends" // adds more in a second than it may
+	QuotaLive           Kind = "quota_live"    // has as many live reads as it may
 	ShuttingDown        Kind = "shutting_down"
 	Damaged             Kind = "damaged"
 	Internal            Kind = "internal"
@@ -61,6 +68,7 @@ type Error struct {
 	Received uint64        // the same: Producer-Received-Seq
 	Epoch    uint64        // ProducerFenced: the current epoch
 	Producer *ProducerSeen // set when the refused request named a producer
+	Retry    time.Duration // the quota kinds: when it may be tried again
 }
 
 // ProducerSeen marks that a refused request came from an idempotent producer.

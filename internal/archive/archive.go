@@ -403,14 +403,23 @@ func loadRow(id stream.ID, get func(key []byte, use func([]byte) error) error) (
 // loadState is loadRow without the stream's producers.
 func loadState(id stream.ID, get func(key []byte, use func([]byte) error) error) (row *Row, err error) {
 	err = get(stateKey(id), func(b []byte) (err error) {
-		row, err = decodeRow(b)
-		if err == nil && row.State.ID != id {
-			err = fmt.Errorf("row is of stream %d", row.State.ID)
-		}
+		row, err = decodeState(id, b)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load stream %d: %w", id, err)
+	}
+	return row, nil
+}
+
+// decodeState reads the row of a stream.
+func decodeState(id stream.ID, b []byte) (*Row, error) {
+	row, err := decodeRow(b)
+	if err == nil && row.State.ID != id {
+		err = fmt.Errorf("row is of stream %d", row.State.ID)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return row, nil
 }

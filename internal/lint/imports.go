@@ -36,6 +36,11 @@ var layers = map[string]layer{
 	"internal/glob": {
 		inside: []string{"stream"},
 		why:    "it matches stream paths and knows nothing else"},
+	"internal/bytesize": {
+		why: "it reads and writes numbers"},
+	"internal/tenant": {
+		inside: []string{"stream", "store", "internal/bytesize"},
+		why:    "it counts what tenants use for whoever asks; it knows no transport, and of the engine only what that asks of a ledger"},
 	"internal/wire": {
 		inside: []string{"stream"}, outside: []string{goJSON},
 		why: "it turns bytes into values for server and client alike, so it depends on neither"},
@@ -98,7 +103,7 @@ var layers = map[string]layer{
 	"internal/admin": {
 		why: "what operators see is handed to it as functions and handlers; it knows nothing of streams"},
 	"internal/manage": {
-		inside: []string{"stream", "store", "subscription"},
+		inside: []string{"stream", "store", "subscription", "internal/tenant"},
 		why:    "it shows operators what the server knows; no transport and no protocol is known here"},
 	"internal/backup": {
 		inside: []string{"stream", "store"}, outside: []string{disk},
@@ -110,11 +115,11 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/backup", "internal/metric", "internal/memfs", "internal/web", "internal/version", "internal/requestlog"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/backup", "internal/metric", "internal/memfs", "internal/tenant", "internal/web", "internal/version", "internal/requestlog"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {
-		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/config", "internal/inspect", "internal/backup", "internal/manage", "internal/bench", "internal/version"},
+		inside:  []string{".", "stream", "store", "client", "auth", "internal/wire", "internal/bytesize", "internal/config", "internal/inspect", "internal/backup", "internal/manage", "internal/bench", "internal/version"},
 		outside: []string{kong, disk, "golang.org/x/sys"},
 		why:     "commands use the server as a value and the tools around it; as clients they tell content types apart"},
 	"examples/chat": {
