@@ -22,6 +22,7 @@ import (
 	"durablestreams/internal/memfs"
 	"durablestreams/internal/protocol"
 	"durablestreams/internal/requestlog"
+	"durablestreams/internal/tenant"
 	"durablestreams/internal/wire"
 	"durablestreams/store"
 )
@@ -49,6 +50,7 @@ type Server struct {
 	store   *store.Engine  // the same; nil if there is none
 	subs    *subscriptions // nil: none
 	access  *access        // nil: everybody may do everything
+	tenants *tenant.Ledger // nil: nothing is counted
 	core    *protocol.Core
 	log     *requestlog.Log // nil: none
 	handler http.Handler
@@ -144,6 +146,9 @@ func (s *Server) openAll(fs vfs.FS, dir string) (engine, error) {
 	so.SameType = wire.SameMediaType
 	so.OnFatal = s.fail
 	so.Observer = subs.manager
+	if s.tenants, err = s.openTenants(so); err != nil {
+		return nil, err
+	}
 	e, err := s.openEngine(fs, dir, so, subs)
 	if err != nil {
 		return nil, err
@@ -170,6 +175,9 @@ func (s *Server) mount(e engine) error {
 		po.Access = s.access
 	}
 	po.Watch = s.watch()
+	if s.tenants != nil {
+		po.Tenants = s.tenants
+	}
 	core, err := protocol.New(e, po)
 	if err != nil {
 		s.log.Close(context.Background())

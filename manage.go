@@ -40,6 +40,7 @@ func (s *Server) mountAdmin() error {
 	h.Handle("DELETE "+adminAPI+"/streams", look)
 	h.Mount(adminAPI+"/streams/", look)
 	h.Handle(adminAPI+"/backup", s.backupAPI())
+	s.mountTenants()
 	h.Mount(pagePath, page)
 	h.Mount(s.Root(), s.handler)
 	return nil

@@ -51,6 +51,9 @@ func (f figures) Collect(ch chan<- prometheus.Metric) {
 	if f.s.access != nil {
 		accessFigures(out, f.s.access.Stats())
 	}
+	if f.s.tenants != nil {
+		tenantFigures(out, f.s.tenants.Listed())
+	}
 	if f.s.subs != nil {
 		subscriptionFigures(out, f.s.subs.manager.Stats())
 	}

@@ -60,6 +60,10 @@ type Options struct {
 	// Access says who may do what. Default: everybody may do everything.
 	Access *auth.Options
 
+	// TenantsFile is the path of a file with what each tenant may use; a tenant is the
+	// first segment of its streams' paths. Default: nothing is counted and bounded.
+	TenantsFile string
+
 	// MaxBody bounds the body of one request in bytes. Default 16 MiB.
 	MaxBody int64
 
@@ -260,6 +264,9 @@ func (o *Options) Validate() error {
 	}
 	if d.SlowRequest < 0 {
 		errs = append(errs, errors.New("slow request: negative duration"))
+	}
+	if _, err := d.tenants(); err != nil {
+		errs = append(errs, err)
 	}
 	if d.ShutdownGrace < 0 {
 		errs = append(errs, errors.New("shutdown grace: negative duration"))

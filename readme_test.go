@@ -64,6 +64,8 @@ func TestRunning(t *testing.T) { pasteGuide(t, "docs/running.md") }
 func TestObserve(t *testing.T) { pasteGuide(t, "docs/observe.md") }
 func TestOperate(t *testing.T) { pasteGuide(t, "docs/operate.md") }
 
+func TestTenantsGuide(t *testing.T) { pasteGuide(t, "docs/tenants.md") }
+
 func TestAccessGuide(t *testing.T) { pasteGuide(t, "docs/access.md", "toml") }
 
 func TestPageGuide(t *testing.T) { pasteGuide(t, "docs/page.md") }

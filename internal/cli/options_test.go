@@ -20,7 +20,7 @@ var everyFlag = []string{
 	"--base-path=/b", "--public-url=https://p.example", "--trusted-proxies=10.0.0.0/8,unix", "--tls-cert=c.pem", "--tls-key=k.pem", "--cors-origins=https://a.example,https://b.example", "--page=read-only", "--no-fast-path", "--event-loops=3",
 	"--access-file=a", "--jwt-keys=https://i.example/keys", "--jwt-issuer=i", "--jwt-audience=us", "--access-hide",
 	"--in-memory", "--max-memory=17MiB", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
-	"--webhook-allow-local", "--webhook-allow=w.internal,10.1.0.0/16", "--webhook-only-allowed", "--max-subscriptions=12",
+	"--webhook-allow-local", "--webhook-allow=w.internal,10.1.0.0/16", "--webhook-only-allowed", "--max-subscriptions=12", "--tenants-file=f",
 	"--max-body=4MB", "--max-inflight=9MB", "--max-unsent=12MB", "--max-queued=13MB", "--max-live=14", "--max-reads=15", "--max-sends=16", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
 	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s", "--access-log", "--slow-request=12s",
 }
@@ -29,7 +29,7 @@ var everyOption = durablestreams.Options{
 	BasePath: "/b", PublicURL: "https://p.example", TrustedProxies: []string{"10.0.0.0/8", "unix"}, TLSCert: "c.pem", TLSKey: "k.pem", AllowedOrigins: []string{"https://a.example", "https://b.example"}, ReadOnlyPage: true, NoFastPath: true, EventLoops: 3,
 	Access:   &auth.Options{File: "a", JWT: &auth.JWT{Keys: "https://i.example/keys", Issuer: "i", Audience: "us"}, Hide: true},
 	InMemory: true, MaxMemory: 17 << 20, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
-	WebhookAllowLocal: true, WebhookAllow: []string{"w.internal", "10.1.0.0/16"}, WebhookOnlyAllowed: true, MaxSubscriptions: 12,
+	WebhookAllowLocal: true, WebhookAllow: []string{"w.internal", "10.1.0.0/16"}, WebhookOnlyAllowed: true, MaxSubscriptions: 12, TenantsFile: "f",
 	MaxBody: 4e6, MaxInflight: 9e6, MaxUnsent: 12e6, MaxQueued: 13e6, MaxLive: 14, MaxReads: 15, MaxSends: 16, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
 	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second, AccessLog: true, SlowRequest: 12 * time.Second,
 }

@@ -64,6 +64,7 @@ type serveCommand struct {
 	WebhookOnlyAllowed bool     `group:"webhooks" help:"Webhooks go nowhere else."`
 	MaxSubscriptions   int      `group:"webhooks" default:"100000" placeholder:"${default}" help:"Subscriptions; beyond it the answer is 429."`
 
+	TenantsFile    string        `group:"limits" placeholder:"FILE" help:"What each tenant may use: the first segment of a stream's path is its tenant. Beyond it the answer is 507 or 429. Read again at SIGHUP. Default: nothing is counted."`
 	MaxBody        size          `group:"limits" default:"16MiB" placeholder:"${default}" help:"Largest body of a request; beyond it the answer is 413."`
 	MaxInflight    size          `group:"limits" placeholder:"256MiB" help:"Memory for bodies that are being received, of all requests together; beyond it the answer is 503."`
 	MaxUnsent      size          `group:"limits" placeholder:"256MiB" help:"Memory for answers that clients have not taken yet, of all requests together; beyond it the answer is 503."`
@@ -113,6 +114,7 @@ func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
 		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log, AccessLog: c.AccessLog, SlowRequest: c.SlowRequest,
 		WebhookAllowLocal: c.WebhookAllowLocal, WebhookAllow: c.WebhookAllow, WebhookOnlyAllowed: c.WebhookOnlyAllowed, MaxSubscriptions: c.MaxSubscriptions,
+		TenantsFile: c.TenantsFile,
 	}
 }
 

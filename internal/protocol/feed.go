@@ -83,7 +83,7 @@ func (f *Feed) end() {
 	if f.stop != nil {
 		f.stop()
 		f.stop = nil
-		f.op.core.limits.live.give(1)
+		f.op.givePlace()
 		if f.op.caller != nil {
 			f.op.core.waiting.remove(f)
 		}
@@ -203,8 +203,8 @@ func (f *Feed) begin(now time.Time) *Response {
 			return r
 		}
 	}
-	if !o.core.limits.live.place() {
-		r := o.core.Refuse(o.req, busy("too many clients are waiting for data"))
+	if err := o.takePlace(); err != nil {
+		r := o.core.Refuse(o.req, err)
 		r.Last = true // or who is refused would take the connections of others
 		return r
 	}
@@ -217,6 +217,28 @@ func (f *Feed) begin(now time.Time) *Response {
 	f.stop = o.core.store.Watch(f.snap, f.wake)
 	f.await()
 	return nil
+}
+
+// takePlace counts a live read that is going to wait, or gives the refusal.
+func (o *Op) takePlace() error {
+	if !o.core.limits.live.place() {
+		return busy("too many clients are waiting for data")
+	}
+	if o.core.opt.Tenants == nil {
+		return nil
+	}
+	err := o.core.opt.Tenants.Follow(o.path)
+	if err != nil {
+		o.core.limits.live.give(1)
+	}
+	return err
+}
+
+func (o *Op) givePlace() {
+	o.core.limits.live.give(1)
+	if o.core.opt.Tenants != nil {
+		o.core.opt.Tenants.Unfollow(o.path)
+	}
 }
 
 // spread gives d ±10 %, so that clients which came together do not come back

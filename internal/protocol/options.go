@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"durablestreams/stream"
 )
 
 // Options sets up a Core. The zero value, or nil, gives the defaults.
@@ -79,8 +81,21 @@ type Options struct {
 	// Watch is told of answers. Default nil: nobody is.
 	Watch *Watch
 
+	// Tenants bounds the live reads of each tenant. Default nil: nobody does.
+	Tenants Tenants
+
 	// Logger gets the causes of 5xx answers. Default: none.
 	Logger *slog.Logger
+}
+
+// Tenants counts the live reads that wait, by the tenant of the stream. It answers at
+// once. What else a tenant may use is asked for where changes are decided, in the store.
+type Tenants interface {
+	// Follow charges a live read, or gives the refusal.
+	Follow(path stream.Path) error
+
+	// Unfollow takes back what Follow has charged.
+	Unfollow(path stream.Path)
 }
 
 // Least values that make sense, in bytes.

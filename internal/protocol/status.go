@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
 	"durablestreams/internal/wire"
 	"durablestreams/stream"
@@ -46,14 +47,16 @@ func status(kind stream.Kind) int {
 		return 410
 	case stream.TooLarge:
 		return 413
+	case stream.QuotaAppends, stream.QuotaLive:
+		return 429 // RFC 6585 §4
 	case headTooLarge:
 		return 431
 	case methodUnknown:
 		return 501
 	case stream.Busy, stream.ShuttingDown:
 		return 503
-	case stream.DiskFull:
-		return 507
+	case stream.DiskFull, stream.QuotaStreams, stream.QuotaBytes:
+		return 507 // as RFC 4331 §6 has it for quotas
 	}
 	return 500 // Damaged, Internal
 }
@@ -108,7 +111,10 @@ func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
 	case stream.Unauthenticated, stream.InvalidToken, stream.Forbidden:
 		r.add("WWW-Authenticate", challenges[e.Kind])
 	}
-	if r.Status == 503 || r.Status == 507 {
+	switch {
+	case e.Retry > 0:
+		r.addUint("Retry-After", uint64((e.Retry+time.Second-1)/time.Second))
+	case r.Status == 503 || r.Status == 507:
 		r.add("Retry-After", retryAfter)
 	}
 }
