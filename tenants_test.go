@@ -36,7 +36,7 @@ type reply struct {
 	head   http.Header
 }
 
-func send(t *testing.T, method, url, body string, headers ...string) reply {
+func asked(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -142,7 +142,7 @@ func TestQuotas(t *testing.T) {
 	}
 	overAdapters(t, durablestreams.Options{TenantsFile: file}, func(t *testing.T, s *durablestreams.Server, url string) {
 		for i, tt := range steps {
-			a := send(t, tt.method, url+s.Root()+tt.path, tt.body, tt.headers...)
+			a := asked(t, tt.method, url+s.Root()+tt.path, tt.body, tt.headers...)
 			if tt.path == "few/2" && tt.method == "DELETE" {
 				tt.usage = "0 0"
 			}
@@ -188,7 +188,7 @@ func TestLiveQuota(t *testing.T) {
 	overAdapters(t, durablestreams.Options{TenantsFile: file, LongPollTimeout: time.Minute}, func(t *testing.T, s *durablestreams.Server, url string) {
 		root := url + s.Root()
 		for _, p := range []string{"a/1", "a/2", "b/1"} {
-			send(t, "PUT", root+p, "x")
+			asked(t, "PUT", root+p, "x")
 		}
 		live := func() int64 {
 			u, err := s.Tenant("a")
@@ -199,19 +199,19 @@ func TestLiveQuota(t *testing.T) {
 		}
 		one, end := follows(t, root+"a/1?offset=now&live=sse")
 		polled := make(chan reply, 1)
-		go func() { polled <- send(t, "GET", root+"a/1?offset=now&live=long-poll", "") }()
+		go func() { polled <- asked(t, "GET", root+"a/1?offset=now&live=long-poll", "") }()
 		waitFor(t, func() bool { return live() == 2 })
 		if one.status != 200 {
 			t.Errorf("the first: %d", one.status)
 		}
 		for _, query := range []string{"offset=now&live=sse", "offset=now&live=long-poll", "offset=-1&live=sse"} {
-			a := send(t, "GET", root+"a/2?"+query, "")
+			a := asked(t, "GET", root+"a/2?"+query, "")
 			if a.status != 429 || a.code != "quota_live" || a.head.Get("Retry-After") != "1" || live() != 2 {
 				t.Errorf("%s beyond the limit: %d %s, Retry-After %q, %d live", query, a.status, a.code, a.head.Get("Retry-After"), live())
 			}
 		}
 		for _, target := range []string{"a/2?offset=-1&live=long-poll", "a/2", "a/2?offset=now"} {
-			if a := send(t, "GET", root+target, ""); a.status != 200 {
+			if a := asked(t, "GET", root+target, ""); a.status != 200 {
 				t.Errorf("%s, which does not wait: %d %s", target, a.status, a.text)
 			}
 		}
@@ -220,7 +220,7 @@ func TestLiveQuota(t *testing.T) {
 			t.Errorf("another tenant: %d", other.status)
 		}
 		endOther()
-		send(t, "POST", root+"a/1", "y")
+		asked(t, "POST", root+"a/1", "y")
 		if a := <-polled; a.status != 200 {
 			t.Errorf("the long-poll: %d %s", a.status, a.text)
 		}
@@ -368,12 +368,12 @@ func TestPurgeUnderLoad(t *testing.T) {
 	overAdapters(t, durablestreams.Options{TenantsFile: file}, func(t *testing.T, s *durablestreams.Server, url string) {
 		root := url + s.Root()
 		for _, p := range []string{"shop", "shopping", "shop-2/x", "other/1"} {
-			send(t, "PUT", root+p, "kept")
+			asked(t, "PUT", root+p, "kept")
 		}
 		for i := range 50 {
-			send(t, "PUT", fmt.Sprintf("%sshop/old/%d", root, i), "old")
+			asked(t, "PUT", fmt.Sprintf("%sshop/old/%d", root, i), "old")
 		}
-		send(t, "PUT", root+"other/fork", "", "Stream-Forked-From", s.Root()+"shop/old/7")
+		asked(t, "PUT", root+"other/fork", "", "Stream-Forked-From", s.Root()+"shop/old/7")
 		sse, end := follows(t, root+"shop/old/3?offset=now&live=sse")
 		defer end()
 		if sse.status != 200 {
@@ -385,12 +385,12 @@ func TestPurgeUnderLoad(t *testing.T) {
 			all.Go(func() {
 				for i := 0; !stop.Load(); i++ {
 					p := fmt.Sprintf("%sshop/new/%d-%d", root, worker, i%20)
-					switch a := send(t, "PUT", p, "new"); a.status {
+					switch a := asked(t, "PUT", p, "new"); a.status {
 					case 200, 201, 503:
 					default:
 						t.Errorf("PUT: %d %s", a.status, a.text)
 					}
-					switch a := send(t, "POST", p, "more"); a.status {
+					switch a := asked(t, "POST", p, "more"); a.status {
 					case 204, 404:
 					default:
 						t.Errorf("POST: %d %s", a.status, a.text)
@@ -408,7 +408,7 @@ func TestPurgeUnderLoad(t *testing.T) {
 				if i == 7 {
 					want = 410 // a fork of another tenant reads it
 				}
-				if a := send(t, "GET", fmt.Sprintf("%sshop/old/%d", root, i), ""); a.status != want {
+				if a := asked(t, "GET", fmt.Sprintf("%sshop/old/%d", root, i), ""); a.status != want {
 					t.Errorf("old/%d is there after the purge: %d", i, a.status)
 				}
 			}
@@ -423,17 +423,17 @@ func TestPurgeUnderLoad(t *testing.T) {
 			t.Errorf("afterwards shop has %q, want what the fork reads", got)
 		}
 		for _, p := range []string{"shopping", "shop-2/x", "other/1", "other/fork"} {
-			if a := send(t, "GET", root+p, ""); a.status != 200 {
+			if a := asked(t, "GET", root+p, ""); a.status != 200 {
 				t.Errorf("%s is gone: %d", p, a.status)
 			}
 		}
-		if a := send(t, "DELETE", root+"other/fork", ""); a.status != 204 {
+		if a := asked(t, "DELETE", root+"other/fork", ""); a.status != 204 {
 			t.Error(a)
 		}
 		if got := usage(t, s, "shop"); got != "0 0" {
 			t.Errorf("without the fork shop has %q", got)
 		}
-		if a := send(t, "PUT", root+"shop/next", "x"); a.status != 201 {
+		if a := asked(t, "PUT", root+"shop/next", "x"); a.status != 201 {
 			t.Errorf("after the purge: %d %s", a.status, a.text)
 		}
 		waitFor(t, func() bool { u, err := s.Tenant("shop"); return err == nil && u.Live == 0 })

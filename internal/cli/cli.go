@@ -52,6 +52,7 @@ type commands struct {
 	Streams streamsCommand `cmd:"" help:"List, show, count and delete the streams of a server, as its operator."`
 	Backup  backupCommand  `cmd:"" help:"Back a server up while it runs."`
 	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
+	Tenants tenantsCommand `cmd:"" help:"Show what the tenants of a server use, and delete all of one."`
 	Access  accessCommand  `cmd:"" help:"Make API keys and signed URLs."`
 	Keys    keysCommand    `cmd:"" help:"Show or replace the keys that sign webhooks."`
 	Bench   benchCommand   `cmd:"" help:"Load a server, measure it and verify what it kept."`

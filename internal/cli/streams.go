@@ -273,7 +273,7 @@ func (c *streamsDeleteCommand) Run(ctx context.Context, env *Env) error {
 		if c.DryRun || there.Streams == 0 {
 			return there.print(env, c.JSON, "would delete")
 		}
-		if err := c.confirm(env, &there); err != nil {
+		if err := confirm(env, there.String(), "--yes confirms it, --dry-run only tells"); err != nil {
 			return err
 		}
 	}
@@ -284,12 +284,12 @@ func (c *streamsDeleteCommand) Run(ctx context.Context, env *Env) error {
 	return done.print(env, c.JSON, "deleted")
 }
 
-// confirm asks who is at the terminal.
-func (c *streamsDeleteCommand) confirm(env *Env, r *deletionReport) error {
+// confirm asks who is at the terminal whether to delete that; hint is for where nobody is.
+func confirm(env *Env, what, hint string) error {
 	if !isTerminal(env.Stdin) {
-		return usageError{fmt.Errorf("this would delete %s; --yes confirms it, --dry-run only tells", r)}
+		return usageError{fmt.Errorf("this would delete %s; %s", what, hint)}
 	}
-	fmt.Fprintf(env.Stderr, "Delete %s? [y/N] ", r)
+	fmt.Fprintf(env.Stderr, "Delete %s? [y/N] ", what)
 	answer, err := bufio.NewReader(env.Stdin).ReadString('\n')
 	if err != nil && answer == "" {
 		fmt.Fprintln(env.Stderr)
