@@ -415,6 +415,16 @@ func TestPurgeUnderLoad(t *testing.T) {
 		}
 		stop.Store(true)
 		all.Wait()
+		asked(t, "PUT", root+"shop/last", "x")
+		during := 0
+		if _, err := s.PurgeTenant(t.Context(), "shop", func(durablestreams.Deletion) {
+			during++
+			if a := asked(t, "PUT", root+"shop/during", "x"); a.status != 503 || a.code != "busy" || a.head.Get("Retry-After") != "1" {
+				t.Errorf("a stream is made during the purge: %d %s", a.status, a.text)
+			}
+		}); err != nil || during == 0 {
+			t.Errorf("purge: %v, %d steps", err, during)
+		}
 		w := operator(s.Admin(), "DELETE", "/api/v1/tenants/shop/streams", "")
 		if w.Code != 200 {
 			t.Errorf("purge: %d %s", w.Code, w.Body)
