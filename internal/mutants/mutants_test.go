@@ -42,7 +42,7 @@ var (
 )
 
 func corpus() []mutant {
-	return slices.Concat(streamMutants, journalMutants, archiveMutants, storeMutants, protocolMutants, adapterMutants, clientMutants)
+	return slices.Concat(streamMutants, journalMutants, archiveMutants, storeMutants, protocolMutants, adapterMutants, clientMutants, guardMutants)
 }
 
 // apply gives the file's text with the change made.
