@@ -449,3 +449,64 @@ func TestPurgeUnderLoad(t *testing.T) {
 		waitFor(t, func() bool { u, err := s.Tenant("shop"); return err == nil && u.Live == 0 })
 	})
 }
+
+// Events of a wake stream count for its tenant: where they do not fit they wait, the
+// subscription says why, and they come when there is room.
+func TestWakeEventsCount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tenants")
+	tenants(t, file, "tenant w bytes=0\n")
+	opts := &durablestreams.Options{InMemory: true, TenantsFile: file}
+	s := open(t, "", opts)
+	put := func(name, contentType string) {
+		t.Helper()
+		if got, text := do(s.Handler(), "PUT", s.Root()+name, nil, "Content-Type", contentType); got != 201 {
+			t.Fatalf("%d %s", got, text)
+		}
+	}
+	put("w/wakes", "application/json")
+	put("a/1", "text/plain")
+	if got, text := do(s.Handler(), "PUT", s.Root()+"__ds/subscriptions/jobs", strings.NewReader(`{"type":"pull-wake","pattern":"a/*","wake_stream":"w/wakes"}`), "Content-Type", "application/json"); got != 201 {
+		t.Fatalf("%d %s", got, text)
+	}
+	mustDo(t, s, 204, "POST", s.Root()+"a/1", "x")
+	waitFor(t, func() bool { return scrape(t, s)[`ds_wake_events_total{result="failed"}`] > 0 })
+	if got := usage(t, s, "w"); got != "1 0" {
+		t.Errorf("w uses %q", got)
+	}
+	if list := s.Subscriptions("", 1); len(list) != 1 || list[0].Problem != "the wake stream does not take events: this would be more than the 0 bytes of the tenant" {
+		t.Errorf("%+v", list)
+	}
+	tenants(t, file, "tenant w bytes=1KiB\n")
+	if err := s.Reload(opts); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return strings.Contains(mustDo(t, s, 200, "GET", s.Root()+"w/wakes", ""), `"jobs"`) })
+	if got := usage(t, s, "w"); got == "1 0" {
+		t.Errorf("w uses %q", got)
+	}
+}
+
+// Where access is controlled, tenants are for those who may operate everything.
+func TestTenantsNeedAdmin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tenants")
+	tenants(t, file, "tenant a\n")
+	overBoth(t, durablestreams.Options{TenantsFile: file}, func(g *guarded) {
+		boss, clerk := g.key("boss"), g.key("clerk")
+		g.rewrite(keyLine("boss", boss, "all:**") + keyLine("clerk", clerk, "all:a/**"))
+		g.ask("PUT", "a/1", "x", textType, as(boss))
+		for _, tt := range []struct {
+			who    []string
+			status int
+		}{{nil, 401}, {[]string{"Authorization", "Bearer " + clerk}, 403}, {[]string{"Authorization", "Bearer " + boss}, 200}} {
+			for _, ask := range [][2]string{{"GET", "/api/v1/tenants"}, {"GET", "/api/v1/tenants/a"}, {"DELETE", "/api/v1/tenants/a/streams"}} {
+				before := usage(g.T, g.s, "a")
+				if w := operator(g.s.Admin(), ask[0], ask[1], "", tt.who...); w.Code != tt.status {
+					g.Errorf("%s %s by %q: %d %s, want %d", ask[0], ask[1], tt.who, w.Code, w.Body, tt.status)
+				}
+				if after := usage(g.T, g.s, "a"); tt.status != 200 && after != before {
+					g.Errorf("%s %s by %q: %s, then %s", ask[0], ask[1], tt.who, before, after)
+				}
+			}
+		}
+	})
+}
