@@ -88,7 +88,7 @@ var guardMutants = []mutant{
 		file:    "store/anchor.go",
 		old:     `case err == nil && identity(info) != a.lock:`,
 		new:     `case err == nil && identity(info) != a.lock && a.path == "":`,
-		caught:  in("TestDirectoryGoes", "./internal/dstest/process"),
+		caught:  in("TestAnotherDirectory", "./store"),
 	},
 	{
 		name:    "store-opens-a-half-restored-directory",
