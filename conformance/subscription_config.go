@@ -421,7 +421,7 @@ func deletedStreams(c *client) {
 	w := s.claim()
 	c.delete(prefix + "a").is(204)
 	c.put(prefix+"a", text, "new").is(201)
-	s.ack(w, false, w.tails()...).code(400, "INVALID_OFFSET")
+	s.ack(w, false, w.tails()...).next(false) // moves nothing of the new one
 	s.ack(w, true).next(true)
 	w = s.claim()
 	c.get(prefix+"a", from(w.stream(c, prefix+"a").Acked)).is(200).body("new")

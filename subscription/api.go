@@ -318,7 +318,7 @@ func (m *Manager) fence(ref WakeRef) (fence, *Refusal) {
 }
 
 // lookUp finds the places that acks name. One that names none spoils them all (§7),
-// but a stream may end while a worker is busy with it.
+// but a stream may end, or be another one, while a worker is busy with it.
 func (m *Manager) lookUp(acks []Ack) (found []ack, unfit *Refusal, err error) {
 	for _, a := range acks {
 		path, err := parsePath(a.Stream)
@@ -337,10 +337,12 @@ func (m *Manager) lookUp(acks []Ack) (found []ack, unfit *Refusal, err error) {
 			found = append(found, ack{path: path})
 			continue
 		}
-		if _, err := t.Locate(offset, t.Tail); err != nil {
+		_, err = t.Locate(offset, t.Tail)
+		former := errors.Is(err, stream.OffsetGone)
+		if err != nil && !former {
 			return nil, refuse(InvalidOffset, reason(err)), nil
 		}
-		found = append(found, ack{path: path, offset: offset, tail: t})
+		found = append(found, ack{path: path, offset: offset, tail: t, former: former})
 	}
 	return found, nil, nil
 }

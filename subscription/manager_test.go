@@ -268,13 +268,9 @@ func TestAckRefusals(t *testing.T) {
 		if _, err := s.Ack(t.Context(), "s", ref(w), []subscription.Ack{good, {Stream: "a/y", Offset: stream.StartLiteral}}, false); err != nil {
 			t.Error(err)
 		}
-		must(t, s.delete("a/y"))
-		must(t, s.create("a/y", 5))
-		_, err := s.Ack(t.Context(), "s", ref(w), ackAll(w), true)
-		wantCode(t, err, subscription.InvalidOffset) // a/y is another stream now
 		stale := ref(w)
 		stale.Generation++
-		_, err = s.Ack(t.Context(), "s", stale, ackAll(w), true)
+		_, err := s.Ack(t.Context(), "s", stale, ackAll(w), true)
 		wantCode(t, err, subscription.Fenced) // comes first
 		stale.Token = "x"
 		_, err = s.Ack(t.Context(), "s", stale, nil, true)
@@ -299,6 +295,40 @@ func TestAckOfEndedStream(t *testing.T) {
 		if err != nil || more {
 			t.Errorf("%v, more %v", err, more)
 		}
+	})
+}
+
+// TestAckOfAnotherStream: nor does one that is another stream now, or none of the
+// subscription's any more. Only what the wake has named is known to be right.
+func TestAckOfAnotherStream(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server) {
+		c := pull("a/*")
+		c.Streams = []string{"x"}
+		s.mustCreate("s", c)
+		for _, path := range []stream.Path{"x", "a/x", "a/y", "a/z"} {
+			must(t, s.create(path, 3))
+		}
+		w := s.mustClaim("s")
+		if _, err := s.Ack(t.Context(), "s", ref(w), ackAll(w)[2:3], false); err != nil {
+			t.Error(err)
+		}
+		for _, path := range []stream.Path{"a/x", "a/y"} {
+			must(t, s.delete(path))
+			must(t, s.create(path, 5))
+		}
+		must(t, s.RemoveStream(t.Context(), "s", "x"))
+		_, err := s.Ack(t.Context(), "s", ref(w), []subscription.Ack{{Stream: "a/x", Offset: s.tailOf("a/z").String()}}, true)
+		wantCode(t, err, subscription.InvalidOffset) // it never was one of a/x
+		more, err := s.Ack(t.Context(), "s", ref(w), ackAll(w), true)
+		if err != nil || !more {
+			t.Errorf("%v, more %v", err, more)
+		}
+		next := s.mustClaim("s")
+		if len(next.Streams) != 2 || next.Streams[0].Acked.Pos != 0 || next.Streams[1].Acked.Pos != 0 {
+			t.Errorf("next: %+v", next.Streams)
+		}
+		_, err = s.Ack(t.Context(), "s", ref(next), ackAll(w), true)
+		wantCode(t, err, subscription.InvalidOffset)
 	})
 }
 

@@ -29,6 +29,11 @@ type state struct {
 	aside      map[stream.Path]*mark
 	asideUntil int64
 
+	// Streams that the current wake named and that have no mark any more, with the
+	// tails that it named: acked, unlinked, or another stream is at the path now.
+	// Not stored, as little as what a wake named. At most maxTold.
+	left map[stream.Path]stream.Offset
+
 	ended   uint64 // counts marks that went without an ack
 	toldNow bool   // the marks know what the call of the current wake names
 	deleted bool
@@ -166,14 +171,14 @@ func (s *state) beginWake(st *step) {
 	s.generation++
 	s.wakeID = st.random.wakeID()
 	s.phase = woken
-	s.toldNow = false
+	s.toldNow, s.left = false, nil
 }
 
 // endWake makes the subscription idle. Pending streams that were told about wait
 // behind the others for their next turn.
 func (s *state) endWake() {
 	s.phase, s.wakeID, s.holder, s.lease = idle, "", "", 0
-	s.toldNow = false
+	s.toldNow, s.left = false, nil
 	for m := s.marks.first; m != nil && m.generation != 0 && m.generation == s.generation; m = s.marks.first {
 		m.generation = 0
 		s.marks.postpone(m)
@@ -278,6 +283,12 @@ func (s *state) recall(path stream.Path) {
 
 // drop makes a pending stream acked, or forgets it.
 func (s *state) drop(st *step, m *mark) {
+	if s.phase != idle && m.generation == s.generation {
+		if s.left == nil {
+			s.left = map[stream.Path]stream.Offset{}
+		}
+		s.left[m.path] = m.told
+	}
 	s.marks.remove(m)
 	st.rows = append(st.rows, stream.Row{Key: s.key(markRows, m.path)})
 }
@@ -393,6 +404,17 @@ type ack struct {
 	path   stream.Path
 	offset stream.Offset
 	tail   tail // not before the offset; not found if the stream has ended: then there is nothing to ack
+
+	// former: the offset is none of the stream that is there now.
+	former bool
+}
+
+// late tells whether an ack speaks of a stream that the current wake named and that
+// is none of the subscription's any more. The worker could not know: it is right,
+// and there is nothing to ack.
+func (s *state) late(a *ack) bool {
+	named, ok := s.left[a.path]
+	return ok && (a.offset.Inc == named.Inc || !s.links(a.path))
 }
 
 // ack applies the acks of a worker, all or none, and extends the lease or with
@@ -407,16 +429,25 @@ func (s *state) ack(st *step, f fence, acks []ack, unfit *Refusal, done bool) *R
 	}
 	for i := range acks {
 		a := &acks[i]
+		late := s.late(a)
 		if !s.links(a.path) {
-			return refuse(InvalidOffset, "an ack names a stream that is not linked")
+			if !late {
+				return refuse(InvalidOffset, "an ack names a stream that is not linked")
+			}
+			continue // and has no mark
 		}
 		if !a.tail.found {
 			continue // its offset is 0 and moves nothing
 		}
 		s.recall(a.path)
-		s.learn(st, a.path, a.tail)
-		if m := s.marks.get(a.path); m != nil && m.tail.Inc != a.tail.Incarnation {
-			return refuse(InvalidOffset, "an ack names an offset of a former stream")
+		if !a.former {
+			s.learn(st, a.path, a.tail)
+		}
+		if m := s.marks.get(a.path); a.former || m != nil && m.tail.Inc != a.tail.Incarnation {
+			if !late {
+				return refuse(InvalidOffset, "an ack names an offset of another stream or of a former one")
+			}
+			a.offset.Pos = 0 // moves nothing
 		}
 	}
 	for _, a := range acks {

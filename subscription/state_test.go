@@ -121,12 +121,13 @@ func (p *player) command(st *step, name string, args []string) (string, *Refusal
 		var acks []ack
 		for _, a := range args {
 			path, pos, _ := strings.Cut(a, ":")
+			pos, former := strings.CutPrefix(pos, "former")
 			n, err := strconv.ParseUint(pos, 10, 64)
 			if err != nil {
 				acks = append(acks, ack{path: stream.Path(path)}) // it has ended
 				continue
 			}
-			acks = append(acks, ack{path: stream.Path(path), offset: at(n), tail: p.tail(n)})
+			acks = append(acks, ack{path: stream.Path(path), offset: at(n), tail: p.tail(n), former: former})
 		}
 		return "", s.ack(st, p.fence(old), acks, nil, name == "done")
 	case "release":
@@ -336,6 +337,26 @@ func TestPullWake(t *testing.T) {
 			4 create a 3     => g1 held w until 33 b:2/5 a:0/3
 			5 ack x/y:x b:5  => INVALID_OFFSET; g1 held w until 33 b:2/5 a:0/3
 			6 done a:x b:5   => g2 woken a:0/3; announce`},
+		{"an acked stream is another one", `
+			0 append a 0 5      => g1 woken a:0/5; announce
+			0 append b 0 5      => g1 woken a:0/5 b:0/5
+			1 claim w           => g1 held w until 31 a:0/5 b:0/5
+			2 gone a            => g1 held w until 31 b:0/5
+			3 create a 3        => g1 held w until 31 b:0/5 a:0/3
+			4 ack a:former5 b:2 => g1 held w until 34 b:2/5 a:0/3
+			5 ack b:former5     => INVALID_OFFSET; g1 held w until 34 b:2/5 a:0/3
+			6 ack c:former5     => INVALID_OFFSET; g1 held w until 34 b:2/5 a:0/3
+			7 ack a:2           => g1 held w until 37 b:2/5 a:2/3
+			8 done a:former5    => g2 woken a:2/3 b:2/5; announce
+			9 claim w           => g2 held w until 39 a:2/3 b:2/5
+			9 done a:former5    => INVALID_OFFSET; g2 held w until 39 a:2/3 b:2/5`},
+		{"acked, then another one", `
+			0 append a 0 5   => g1 woken a:0/5; announce
+			1 claim w        => g1 held w until 31 a:0/5
+			2 ack a:5        => g1 held w until 32
+			3 gone a         => g1 held w until 32
+			4 create a 0     => g1 held w until 32
+			5 done a:former5 => g1 idle`},
 		{"the clock is set back", `
 			100 append a 0 5  => g1 woken a:0/5; announce
 			100 claim w       => g1 held w until 130 a:0/5
@@ -350,6 +371,19 @@ func TestPullWake(t *testing.T) {
 			5 link a           => g1 idle
 			5 append a 0 1     => g2 woken a:0/1; announce
 			6 unlink a         => g2 woken a:0/1`},
+		{"unlinked while it is worked on", `
+			0 link x/y         => g0 idle
+			0 append x/y 0 5   => g1 woken x/y:0/5; announce
+			0 append a 0 5     => g1 woken x/y:0/5 a:0/5
+			1 claim w          => g1 held w until 31 x/y:0/5 a:0/5
+			2 unlink x/y       => g1 held w until 31 a:0/5
+			3 ack x/y:3 a:2    => g1 held w until 33 a:2/5
+			4 ack x/z:3        => INVALID_OFFSET; g1 held w until 33 a:2/5
+			5 link x/y         => g1 held w until 33 a:2/5
+			6 append x/y 5 9   => g1 held w until 33 a:2/5 x/y:5/9
+			7 ack x/y:5 a:5    => g1 held w until 37 x/y:5/9
+			8 unlink x/y       => g1 held w until 37
+			9 done x/y:9       => g1 idle`},
 		{"turns", `
 			0 append a 0 5   => g1 woken a:0/5; announce
 			0 append b 0 5   => g1 woken a:0/5 b:0/5
@@ -548,7 +582,7 @@ func TestFormerStream(t *testing.T) {
 	p.do("0 append a 0 5")
 	p.do("1 claim w")
 	former := tail{found: true, Snapshot: stream.Snapshot{Meta: &stream.Meta{Incarnation: inc + 1}, Tail: 5}}
-	r := p.s.ack(&step{now: p.now}, p.fence(false), []ack{{"a", stream.Offset{Pos: 5, Inc: inc + 1}, former}}, nil, true)
+	r := p.s.ack(&step{now: p.now}, p.fence(false), []ack{{path: "a", offset: stream.Offset{Pos: 5, Inc: inc + 1}, tail: former}}, nil, true)
 	if r == nil || r.Code != InvalidOffset || !p.s.pending() {
 		t.Errorf("got %v, pending %v", r, p.s.pending())
 	}
