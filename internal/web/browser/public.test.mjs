@@ -40,6 +40,7 @@ test("it shows what happens and changes nothing", async () => {
   await shows(".rows li", '"live"');
   assert.deepEqual(await visible("#main header button"), ["Copy URL"]);
   await page.click("#main > details > summary");
+  await page.waitForSelector("section[aria-label=Forks] button"); // it comes with an event of its own
   await page.click("section[aria-label=Forks] button");
   await shows(".forks a", "fork");
   await accessible("a stream");
