@@ -78,7 +78,7 @@ func Check(fs vfs.FS, dir string, small RowCheck) (r *Report, err error) {
 
 // lockToLook locks a directory that is there.
 func lockToLook(fs vfs.FS, dir string) (io.Closer, error) {
-	if err := notRestoring(fs, dir); err != nil {
+	if err := Restoring(fs, dir); err != nil {
 		return nil, err
 	}
 	_, err := fs.Stat(fs.PathJoin(dir, archiveDir))

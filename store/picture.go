@@ -246,7 +246,7 @@ func BeginRestore(fs vfs.FS, dir string) error {
 	if err := makeDir(fs, dir); err != nil {
 		return fmt.Errorf("begin restore: %w", err)
 	}
-	if err := notRestoring(fs, dir); err != nil {
+	if err := Restoring(fs, dir); err != nil {
 		return err
 	}
 	names, err := fs.List(dir)
@@ -274,8 +274,8 @@ func EndRestore(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// notRestoring fails if a restore has not ended.
-func notRestoring(fs vfs.FS, dir string) error {
+// Restoring fails with [ErrRestoring] if a restore of a directory has not ended.
+func Restoring(fs vfs.FS, dir string) error {
 	_, err := fs.Stat(fs.PathJoin(dir, restoreFile))
 	switch {
 	case err == nil:

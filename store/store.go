@@ -190,7 +190,7 @@ func (e *Engine) openFiles() error {
 		return fmt.Errorf("look at the lock: %w", err)
 	}
 	e.fs = anchoredFS{e.fs, &e.anchor}
-	if err := notRestoring(e.fs, e.dir); err != nil {
+	if err := Restoring(e.fs, e.dir); err != nil {
 		return err
 	}
 	if _, begun, err := readPlan(e.fs, e.dir); errors.Is(err, format.ErrNewer) {

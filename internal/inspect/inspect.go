@@ -49,6 +49,9 @@ type item interface{ text() string }
 
 // Dir writes what is in the data directory to w.
 func Dir(w io.Writer, fs vfs.FS, dir string, o Options) (err error) {
+	if err := store.Restoring(fs, dir); err != nil {
+		return err
+	}
 	if _, err := fs.Stat(fs.PathJoin(dir, "archive")); err != nil {
 		return fmt.Errorf("open data directory: %w", err)
 	}

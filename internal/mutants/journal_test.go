@@ -129,4 +129,28 @@ var journalMutants = []mutant{
 		new:     `err := error(nil)`,
 		caught:  in("TestDamagedEndOfJournal", "./store"),
 	},
+	{
+		name:    "journal-pictured-segment-used-again",
+		promise: "a picture stays what it is while the journal goes on",
+		file:    "internal/journal/release.go",
+		old:     `wanted && !seg.shared &&`,
+		new:     `wanted &&`,
+		caught:  in("TestPicture", "./internal/journal"),
+	},
+	{
+		name:    "journal-hold-unheeded",
+		promise: "a picture of the journal has all that the archive's does not have",
+		file:    "internal/journal/release.go",
+		old:     `if j.held(lsn) {`,
+		new:     `if j.held(lsn) && lsn == 0 {`,
+		caught:  in("TestHold", "./internal/journal"),
+	},
+	{
+		name:    "journal-picture-beyond-the-last-frame",
+		promise: "a picture holds whole batches, up to what was durable",
+		file:    "internal/journal/picture.go",
+		old:     `segs[n-1].size -= j.left`,
+		new:     `segs[n-1].size -= j.left + 8`,
+		caught:  in("TestPicture", "./internal/journal"),
+	},
 }

@@ -258,4 +258,39 @@ var storeMutants = []mutant{
 		new:     `case e.space.full():`,
 		caught:  in("TestDiskFull", "./store"),
 	},
+	{
+		name:    "store-restore-not-marked",
+		promise: "a directory that was only half restored is not opened",
+		file:    "store/store.go",
+		old:     `if err := Restoring(e.fs, e.dir); err != nil {`,
+		new:     `if err := error(nil); err != nil {`,
+		caught:  in("TestPowerCutDuringRestore|TestCutTar", "./internal/backup"),
+	},
+	{
+		name:    "backup-content-not-compared",
+		promise: "what is restored is what was backed up",
+		file:    "internal/backup/restore.go",
+		old:     `if sum != f.SHA256 || n != f.Size {`,
+		new:     `if sum != f.SHA256 && n != f.Size {`,
+		caught:  in("TestDamage", "./internal/backup"),
+	},
+	{
+		name:    "backup-names-believed",
+		promise: "what a client has is known by its content",
+		file:    "internal/backup/send.go",
+		old:     `if f.SHA256 == "" || !there[File{Name: f.Name, Size: f.Size, SHA256: f.SHA256}] {`,
+		new:     `if f.SHA256 == "" || !named[f.Name] {`,
+		caught:  in("TestTwoLives", "./internal/backup"),
+	},
+	{
+		name:    "backup-manifest-before-its-files",
+		promise: "a backup that is listed has all its files after a power cut",
+		file:    "internal/backup/destination.go",
+		old: `	if err := syncDir(d.fs, d.path(filesDir)); err != nil {
+		return nil, fmt.Errorf("keep files: %w", err)
+	}
+`,
+		new:    ``,
+		caught: in("TestPowerCutDuringBackup", "./internal/backup"),
+	},
 }
