@@ -117,8 +117,9 @@ conformance: tools ## the protocol: our suite, the official suite and the TypeSc
 	$(GO) test -count 1 -v -timeout $(LIMIT) ./conformance
 
 .PHONY: lint
-lint: ## gofmt, vet (this system and macOS), staticcheck, the repository's own rules
+lint: ## gofmt, go.mod, vet (this system and macOS), staticcheck, the repository's own rules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; }
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
 	$(GO) tool staticcheck ./...

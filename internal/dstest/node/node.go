@@ -23,7 +23,7 @@ const (
 // done. Nothing is skipped when node is missing: what needs it is part of the tests.
 func Install(t *testing.T, dir string) {
 	t.Helper()
-	defer lock(t, filepath.Join(dir, "package.json"))()
+	defer Lock(t, filepath.Join(dir, "package.json"))()
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Fatalf("%s is not installed: the tests need Node.js 20 or newer with npm", tool)
@@ -75,8 +75,8 @@ func Beside(t *testing.T, dir, script string) (workdir string) {
 	return workdir
 }
 
-// lock takes a file for this test, among those of other packages too.
-func lock(t *testing.T, name string) (unlock func()) {
+// Lock takes a file for this test, among those of other packages too.
+func Lock(t *testing.T, name string) (unlock func()) {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {

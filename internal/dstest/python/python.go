@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +36,7 @@ func Install(t *testing.T, dir string) (bin, missing string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock(t, name)()
+	defer node.Lock(t, name)()
 	venv := filepath.Join(dir, ".venv")
 	bin = filepath.Join(venv, "bin")
 	stamp := filepath.Join(venv, "installed-from.txt")
@@ -63,17 +62,4 @@ func Install(t *testing.T, dir string) (bin, missing string) {
 // works tells whether the Python that an environment was made with is still there.
 func works(t *testing.T, bin string) bool {
 	return exec.CommandContext(t.Context(), filepath.Join(bin, "python"), "-c", "import durable_streams").Run() == nil
-}
-
-// lock takes a file for this test, among those of other packages too.
-func lock(t *testing.T, name string) (unlock func()) {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatalf("lock %s: %v", name, err)
-	}
-	return func() { _ = f.Close() }
 }
