@@ -9,7 +9,6 @@
 package durablestreams
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,6 +22,7 @@ import (
 	"durablestreams/internal/protocol"
 	"durablestreams/internal/requestlog"
 	"durablestreams/internal/tenant"
+	"durablestreams/internal/trace"
 	"durablestreams/internal/wire"
 	"durablestreams/store"
 )
@@ -53,6 +53,7 @@ type Server struct {
 	tenants *tenant.Ledger // nil: nothing is counted
 	core    *protocol.Core
 	log     *requestlog.Log // nil: none
+	traces  *trace.Traces   // nil: none
 	handler http.Handler
 	admin   *adminServer
 	opened  atomic.Bool
@@ -174,13 +175,16 @@ func (s *Server) mount(e engine) error {
 	if s.access != nil {
 		po.Access = s.access
 	}
-	po.Watch = s.watch()
+	var err error
+	if po.Watch, err = s.watch(); err != nil {
+		return err
+	}
 	if s.tenants != nil {
 		po.Tenants = s.tenants
 	}
 	core, err := protocol.New(e, po)
 	if err != nil {
-		s.log.Close(context.Background())
+		s.endWatch()
 		return err // of the options, which Open has checked
 	}
 	s.engine, s.core = e, core

@@ -11,6 +11,7 @@ import (
 	"durablestreams/httpapi"
 	"durablestreams/internal/fastpath"
 	"durablestreams/internal/protocol"
+	"durablestreams/internal/trace"
 	"durablestreams/internal/webhook"
 	"durablestreams/store"
 )
@@ -172,6 +173,12 @@ type Options struct {
 	// body. Live reads are never slow. Default 0: no answer is.
 	SlowRequest time.Duration
 
+	// OTLPEndpoint is the URL of an OpenTelemetry collector that gets a span for every
+	// answer (OTLP over HTTP), such as http://127.0.0.1:4318. The standard OTEL_ variables
+	// of the environment say everything else. What it does not take in time is left out.
+	// Default: no traces.
+	OTLPEndpoint string
+
 	// AdminListener is where Open serves [Server.Admin] from its start until
 	// Shutdown has ended, so that operators see a recovery and a stop too. Whoever
 	// reaches it may see and do everything. It is closed in any case. Default: none.
@@ -261,6 +268,9 @@ func (o *Options) Validate() error {
 	}
 	if d.Access != nil {
 		errs = append(errs, d.Access.Validate())
+	}
+	if d.OTLPEndpoint != "" {
+		errs = append(errs, trace.Validate(d.OTLPEndpoint))
 	}
 	if d.SlowRequest < 0 {
 		errs = append(errs, errors.New("slow request: negative duration"))

@@ -152,7 +152,7 @@ func (s *Server) close(ctx context.Context) error {
 		s.requests.shut()
 	}
 	s.closeSubscriptions(ctx)
-	defer s.closeLog()
+	defer s.endWatch()
 	return s.closeEngine(ctx)
 }
 

@@ -127,3 +127,6 @@ func Commands() ([]*kong.Node, error) {
 	}
 	return parser.Model.Leaves(true), nil
 }
+
+// StandardEndpoint is the collector that OpenTelemetry's variables name.
+func StandardEndpoint(lookup func(string) (string, bool)) string { return standardEndpoint(lookup) }

@@ -22,7 +22,7 @@ var everyFlag = []string{
 	"--in-memory", "--max-memory=17MiB", "--segment-size=1MiB", "--tail-memory=2 MiB", "--cache-size=3m",
 	"--webhook-allow-local", "--webhook-allow=w.internal,10.1.0.0/16", "--webhook-only-allowed", "--max-subscriptions=12", "--tenants-file=f",
 	"--max-body=4MB", "--max-inflight=9MB", "--max-unsent=12MB", "--max-queued=13MB", "--max-live=14", "--max-reads=15", "--max-sends=16", "--max-header=5KB", "--page-size=0.5MiB", "--max-connections=7", "--stall-timeout=8s",
-	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s", "--access-log", "--slow-request=12s",
+	"--long-poll-timeout=9ms", "--sse-max-age=10m", "--shutdown-grace=11s", "--access-log", "--slow-request=12s", "--otlp-endpoint=http://127.0.0.1:4318",
 }
 
 var everyOption = durablestreams.Options{
@@ -31,7 +31,7 @@ var everyOption = durablestreams.Options{
 	InMemory: true, MaxMemory: 17 << 20, SegmentSize: 1 << 20, TailMemory: 2 << 20, CacheSize: 3 << 20,
 	WebhookAllowLocal: true, WebhookAllow: []string{"w.internal", "10.1.0.0/16"}, WebhookOnlyAllowed: true, MaxSubscriptions: 12, TenantsFile: "f",
 	MaxBody: 4e6, MaxInflight: 9e6, MaxUnsent: 12e6, MaxQueued: 13e6, MaxLive: 14, MaxReads: 15, MaxSends: 16, MaxHeader: 5e3, PageSize: 512 << 10, MaxConnections: 7, StallTimeout: 8 * time.Second,
-	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second, AccessLog: true, SlowRequest: 12 * time.Second,
+	LongPollTimeout: 9 * time.Millisecond, SSEMaxAge: 10 * time.Minute, ShutdownGrace: 11 * time.Second, AccessLog: true, SlowRequest: 12 * time.Second, OTLPEndpoint: "http://127.0.0.1:4318",
 }
 
 func unset(string) (string, bool) { return "", false }

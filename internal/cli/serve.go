@@ -85,6 +85,7 @@ type serveCommand struct {
 	LogFormat     string        `group:"process" enum:"text,json" default:"text" placeholder:"${default}" help:"Format of the log on stderr: text or json."`
 	AccessLog     bool          `group:"process" help:"A line of the log for every answer, at level info."`
 	SlowRequest   time.Duration `group:"process" placeholder:"1s" help:"Answers that take the server longer get a line of the log, at level warn; live reads never do. 0 is none."`
+	OTLPEndpoint  string        `group:"process" name:"otlp-endpoint" placeholder:"http://host:4318" help:"OpenTelemetry collector that gets traces of requests, OTLP over HTTP. Default: what OTEL_EXPORTER_OTLP_ENDPOINT says, or none. The other OTEL_ variables count as well."`
 	LogLevel      string        `group:"process" reload:"" enum:"debug,info,warn,error" default:"info" placeholder:"${default}" help:"Least level that is logged: debug, info, warn or error."`
 }
 
@@ -112,7 +113,7 @@ func (c *serveCommand) options(log *slog.Logger) *durablestreams.Options {
 		MaxLive: c.MaxLive, MaxReads: c.MaxReads, MaxSends: c.MaxSends, MaxHeader: int(c.MaxHeader), PageSize: int(c.PageSize),
 		LongPollTimeout: c.LongPollTimeout, SSEMaxAge: c.SSEMaxAge, StallTimeout: c.StallTimeout,
 		MaxConnections: c.MaxConnections, SegmentSize: int64(c.SegmentSize), TailMemory: int64(c.TailMemory),
-		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log, AccessLog: c.AccessLog, SlowRequest: c.SlowRequest,
+		CacheSize: int64(c.CacheSize), ShutdownGrace: c.ShutdownGrace, Logger: log, AccessLog: c.AccessLog, SlowRequest: c.SlowRequest, OTLPEndpoint: c.OTLPEndpoint,
 		WebhookAllowLocal: c.WebhookAllowLocal, WebhookAllow: c.WebhookAllow, WebhookOnlyAllowed: c.WebhookOnlyAllowed, MaxSubscriptions: c.MaxSubscriptions,
 		TenantsFile: c.TenantsFile,
 	}
@@ -124,6 +125,9 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	level.Set(c.level())
 	log := c.logger(env, level)
 	opts := c.options(log)
+	if opts.OTLPEndpoint == "" {
+		opts.OTLPEndpoint = standardEndpoint(env.LookupEnv)
+	}
 	if err := opts.Validate(); err != nil {
 		return usageError{err}
 	}

@@ -98,6 +98,9 @@ var layers = map[string]layer{
 	"internal/requestlog": {
 		inside: []string{"internal/protocol"},
 		why:    "it writes down what the core tells of answers; which those are is decided there"},
+	"internal/trace": {
+		inside: []string{"internal/protocol"}, outside: []string{"go.opentelemetry.io/otel"},
+		why: "it turns what the core tells of answers into spans; nobody else has to know OpenTelemetry"},
 	"internal/version": {
 		why: "it reads what the toolchain has stamped"},
 	"internal/admin": {
@@ -115,7 +118,7 @@ var layers = map[string]layer{
 		why:    "a load generator sees the server as users see it"},
 	".": {
 		inside: []string{"stream", "store", "auth", "subscription", "httpapi", "internal/wire", "internal/protocol", "internal/control", "internal/fastpath",
-			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/backup", "internal/metric", "internal/memfs", "internal/tenant", "internal/web", "internal/version", "internal/requestlog"},
+			"internal/journal", "internal/archive", "internal/webhook", "internal/glob", "internal/inspect", "internal/admin", "internal/manage", "internal/backup", "internal/metric", "internal/memfs", "internal/tenant", "internal/web", "internal/version", "internal/requestlog", "internal/trace"},
 		outside: []string{disk, prometheus},
 		why:     "the root is wiring: it is imported by the command line and imports no part of it"},
 	"internal/cli": {

@@ -37,6 +37,7 @@ type Answer struct {
 	Code   stream.Kind // why, if it is a refusal
 	Bytes  int64       // of the body; -1: SSE
 	Took   time.Duration
+	At     time.Time // when the answer was about to be sent
 	Slow   bool
 
 	// Parent is the field traceparent of the request, if it is one (W3C Trace
@@ -108,7 +109,7 @@ func (m *Meter) watched(req *Request, r *Response, took time.Duration, peer Peer
 	}
 	o := c.originOf(req)
 	a := Answer{ID: id, Client: o.client, Method: clip(req.Method, maxMethod), Path: LogPath(req.Path), Kind: kind, Status: r.Status,
-		Code: r.refusal, Took: took, Slow: slow, Parent: o.parent, Proxied: req.Proxied}
+		Code: r.refusal, Took: took, At: time.Now(), Slow: slow, Parent: o.parent, Proxied: req.Proxied}
 	if a.Client == "" {
 		a.Client = plainPeer(peer.Peer())
 	}

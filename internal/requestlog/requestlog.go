@@ -7,82 +7,41 @@ package requestlog
 import (
 	"context"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 
 	"durablestreams/internal/protocol"
 )
 
-// queueSize is how many lines may wait for the log.
-const queueSize = 4096
-
 // Log writes lines about answers.
 type Log struct {
-	all   bool
-	lines *slog.Logger
-	slow  *slog.Logger // limited
-
-	queue   chan protocol.Answer
-	dropped atomic.Int64
-
-	end   sync.Once
-	ended chan struct{} // the queue takes nothing more
-	done  chan struct{} // all lines are written
+	all    bool
+	lines  *slog.Logger
+	slow   *slog.Logger // limited
+	teller *protocol.Teller
 }
 
 // New begins a log of all answers, or of slow ones only.
 func New(logger *slog.Logger, all bool) *Log {
-	l := &Log{all: all, lines: logger, slow: protocol.LimitLog(logger),
-		queue: make(chan protocol.Answer, queueSize), ended: make(chan struct{}), done: make(chan struct{})}
-	go l.run()
+	l := &Log{all: all, lines: logger, slow: protocol.LimitLog(logger)}
+	l.teller = protocol.NewTeller(l.write)
 	return l
 }
 
 // Tell takes an answer. It never waits.
 func (l *Log) Tell(a protocol.Answer) {
-	if !l.all && !a.Slow {
-		return
-	}
-	select {
-	case l.queue <- a:
-	default:
-		l.dropped.Add(1)
+	if l.all || a.Slow {
+		l.teller.Tell(a)
 	}
 }
 
 // Close writes the lines that wait; what comes later is left out. A log whose reader
 // takes nothing holds it up until ctx ends. It is idempotent. A nil Log has no lines.
 func (l *Log) Close(ctx context.Context) {
-	if l == nil {
-		return
-	}
-	l.end.Do(func() { close(l.ended) })
-	select {
-	case <-l.done:
-	case <-ctx.Done():
+	if l != nil {
+		l.teller.Close(ctx)
 	}
 }
 
-func (l *Log) run() {
-	defer close(l.done)
-	for {
-		select {
-		case a := <-l.queue:
-			l.write(a)
-		case <-l.ended:
-			for {
-				select {
-				case a := <-l.queue:
-					l.write(a)
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-func (l *Log) write(a protocol.Answer) {
+func (l *Log) write(a protocol.Answer, dropped int64) {
 	attrs := make([]slog.Attr, 0, 11)
 	attrs = append(attrs, slog.String("id", a.ID), slog.String("client", a.Client), slog.String("method", a.Method), slog.String("path", a.Path),
 		slog.String("kind", a.Kind.String()), slog.Int("status", a.Status))
@@ -99,8 +58,8 @@ func (l *Log) write(a protocol.Answer) {
 	if !l.all {
 		return
 	}
-	if n := l.dropped.Swap(0); n > 0 {
-		attrs = append(attrs, slog.Int64("dropped", n))
+	if dropped > 0 {
+		attrs = append(attrs, slog.Int64("dropped", dropped))
 	}
 	l.lines.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
