@@ -229,9 +229,11 @@ func asDamage(err error) error {
 	return err
 }
 
-// makeDir creates a directory and makes its name durable.
+// makeDir creates a data directory and makes its name durable. It is the owner's alone:
+// the files in it have the streams in the clear, whatever clients have to show. One that
+// is there keeps its permissions.
 func makeDir(fs vfs.FS, dir string) error {
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	parent, err := fs.OpenDir(fs.PathDir(dir))

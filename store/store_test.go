@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -105,5 +107,44 @@ func TestForksSurviveRestart(t *testing.T) {
 	r, err := store.Check(fs, "data", nil)
 	if err != nil || !r.OK() {
 		t.Fatalf("check: %+v, %v", r, err)
+	}
+}
+
+// What is in a data directory is for nobody but its owner, however it was made; one that
+// was there before keeps its permissions.
+func TestDataDirectoryIsTheOwnersAlone(t *testing.T) {
+	perm := func(dir string) os.FileMode {
+		t.Helper()
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	open := func(dir string) {
+		t.Helper()
+		e, err := store.Open(vfs.Default, dir, still())
+		if err == nil {
+			err = e.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	opened, restored, shared := filepath.Join(dir, "opened"), filepath.Join(dir, "restored"), filepath.Join(dir, "shared")
+	open(opened)
+	if err := store.BeginRestore(vfs.Default, restored); err != nil {
+		t.Fatal(err)
+	}
+	if o, r := perm(opened), perm(restored); o != 0o700 || r != 0o700 {
+		t.Errorf("a new one has %o, a restored one %o", o, r)
+	}
+	if err := errors.Join(os.Mkdir(shared, 0o700), os.Chmod(shared, 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	open(shared)
+	if s := perm(shared); s != 0o750 {
+		t.Errorf("one that was there has %o now", s)
 	}
 }
