@@ -362,10 +362,12 @@ func TestDamage(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), path) {
 				t.Errorf("restore: %v", err)
 			}
-			if c.file == "" {
+			if name != "a bit" { // that would take reading everything
 				if _, err := d.Prune(1); err == nil || !strings.Contains(err.Error(), path) {
 					t.Errorf("prune: %v", err)
 				}
+			}
+			if c.file == "" {
 				return
 			}
 			if _, err := store.Open(at, "r", still()); !errors.Is(err, store.ErrRestoring) {

@@ -333,7 +333,8 @@ type Pruned struct {
 }
 
 // Prune removes all backups but the newest keep ones, and then the files that none of
-// those that are left needs. A manifest that cannot be read stays, and so then do all files.
+// those that are left needs. If one of those lacks a file, or a manifest cannot be read,
+// nothing is removed: older backups may be all that can be restored.
 func (d *Destination) Prune(keep int) (*Pruned, error) {
 	list, err := d.List()
 	if err != nil {
@@ -346,6 +347,13 @@ func (d *Destination) Prune(keep int) (*Pruned, error) {
 	}
 	p := &Pruned{}
 	p.Backups = list[:max(0, len(list)-keep)]
+	for _, e := range list[len(p.Backups):] {
+		for _, f := range e.Manifest.Files {
+			if err := d.has(f); err != nil {
+				return nil, fmt.Errorf("prune: backup %d, which is to stay, is not whole: %w", e.Number, err)
+			}
+		}
+	}
 	for _, e := range p.Backups {
 		if err := d.fs.Remove(d.path(manifestsDir, e.Name)); err != nil {
 			return nil, fmt.Errorf("prune: %w", err)

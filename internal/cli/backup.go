@@ -258,7 +258,8 @@ type backupPruneCommand struct {
 
 // Help is the text below the summary.
 func (backupPruneCommand) Help() string {
-	return `Removes all backups but the newest ones, and the files that none of those needs.
+	return `Removes all backups but the newest ones, and the files that none of those needs. Nothing is removed if one of those that are
+to stay lacks a file. It reads none of them: verify them first.
 
 Example:
 
