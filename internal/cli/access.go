@@ -18,7 +18,7 @@ func (c *serveCommand) accessOptions() *auth.Options {
 	if c.JWTKeys != "" || c.JWTIssuer != "" || c.JWTAudience != "" {
 		tokens = &auth.JWT{Keys: c.JWTKeys, Issuer: c.JWTIssuer, Audience: c.JWTAudience}
 	}
-	if c.AccessFile == "" && tokens == nil {
+	if c.AccessFile == "" && tokens == nil && !c.AccessHide { // who hides something believes that it is protected
 		return nil
 	}
 	return &auth.Options{File: c.AccessFile, JWT: tokens, Hide: c.AccessHide}

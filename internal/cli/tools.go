@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -179,6 +180,8 @@ func openError(dir string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case elsewhere(dir, err):
+		return err
 	case errors.Is(err, durablestreams.ErrNewer):
 		return fmt.Errorf("%w\nnothing was changed; use a ds that is at least as new as the one that used %s before", err, dir)
 	case errors.Is(err, durablestreams.ErrDamaged):
@@ -195,6 +198,27 @@ func openError(dir string, err error) error {
 		return fmt.Errorf("%s is in use by %s; stop it first, or use another directory", dir, by)
 	}
 	return err
+}
+
+// elsewhere reports whether an error is about a file that is not in a data directory, such
+// as an access file: advice about the directory would lead away from it.
+func elsewhere(dir string, err error) bool {
+	e, ok := errors.AsType[*os.PathError](err)
+	if !ok {
+		return false
+	}
+	dir, path := absolute(dir), absolute(e.Path)
+	below, err := filepath.Rel(dir, path)
+	inside := err == nil && filepath.IsLocal(below)
+	above, err := filepath.Rel(path, dir) // one of its parents, which could not be made
+	return !inside && !(err == nil && filepath.IsLocal(above))
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // versionCommand is "ds version".
