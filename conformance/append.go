@@ -7,6 +7,7 @@ func appendTests() []test {
 		{"an append answers 204 with the new tail", appendAnswer},
 		{"all bytes are data", allBytes},
 		{"a body needs the stream's content type", appendTypes},
+		{"a body that is encoded or partial is not taken for what it is not", encodedBodies},
 		{"an empty body is refused", emptyBody},
 		{"B37 Stream-Closed counts only as true, in any case", closedValues},
 		{"refusals come in their order", refusalOrder},
@@ -55,6 +56,23 @@ func appendTypes(c *client) {
 	c.post(p, "text/plain; charset=utf-16", "2").is(204)
 	c.post(p, "text/plain ;x=y", "3").is(204)
 	c.get(p, fromStart).is(200).body("123")
+}
+
+// encodedBodies: no reader would be told that what it gets is compressed.
+func encodedBodies(c *client) {
+	p, n := c.create("a", text, ""), c.path("new")
+	for _, header := range [][2]string{{"Content-Encoding", "gzip"}, {"Content-Encoding", "br"}, {"Content-Encoding", "identity, gzip"}, {"Content-Encoding", "GZIP"}, {"Content-Range", "bytes 0-0/2"}} {
+		c.post(p, text, "x", header[0], header[1]).refused(400, 415)
+		c.post(p, text, "x", closing(header[0], header[1])...).refused(400, 415)
+		c.put(n, text, "x", header[0], header[1]).refused(400, 415)
+		c.head(n).is(404)
+	}
+	c.head(p).is(200).without("Stream-Closed")
+	c.post(p, text, "1", "Content-Encoding", "identity").is(204)
+	c.post(p, text, "2", "Content-Encoding", "Identity").is(204)
+	c.get(p, fromStart).is(200).body("12")
+	c.put(n, text, "", "Content-Encoding", "gzip").is(201) // nothing is encoded
+	c.post(p, text, "", closing("Content-Encoding", "gzip")...).is(204)
 }
 
 func emptyBody(c *client) {

@@ -28,6 +28,9 @@ func (o *Op) beginCreate() error {
 	if err != nil {
 		return err
 	}
+	if err = r.plainBody(); err != nil {
+		return err
+	}
 	if err = o.checkLength(); err != nil {
 		return err
 	}

@@ -104,6 +104,23 @@ func (r *Request) contentType() (value string, sent bool, err error) {
 	return value, true, nil
 }
 
+// plainBody refuses a body that is said to be encoded, or a part of something: its
+// bytes are stored as they come, and no reader would be told (RFC 9110, 8.4 and 14.5).
+func (r *Request) plainBody() error {
+	if !r.mayHaveBody() {
+		return nil
+	}
+	for _, v := range r.Header.Values("Content-Encoding") {
+		if v != "" && !strings.EqualFold(v, "identity") {
+			return refuse(stream.InvalidHeader, "this server does not decode bodies: send it without a Content-Encoding")
+		}
+	}
+	if len(r.Header.Values("Content-Range")) > 0 {
+		return refuse(stream.InvalidHeader, "a body is taken as a whole: send it without a Content-Range")
+	}
+	return nil
+}
+
 // place is where a read starts: an offset, or one of the two sentinels (§8).
 type place struct {
 	now    bool
