@@ -10,11 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"durablestreams/httpapi"
 	"durablestreams/internal/admin"
+	"durablestreams/stream"
 )
 
 // Admin serves operators: health, metrics and profiles. It is no part of
-// [Server.Handler], and whoever may call it may see and do everything. It tells pages
+// [Server.Handler]. Health and metrics are for whoever may call it, and without
+// [Options.Access] everything is; with it, streams and what is known of them need a
+// token, and profiles do where the request came by an address that other machines reach. It tells pages
 // that a browser has open from an operator by the Host of a request, so it must see
 // that as it was sent. [Options.AdminListener] serves it as well.
 func (s *Server) Admin() http.Handler { return s.admin.handler }
@@ -33,10 +37,25 @@ const (
 )
 
 func newAdmin(s *Server) *adminServer {
-	h := admin.New(&admin.Options{Alive: s.Err, Ready: s.ready})
+	h := admin.New(&admin.Options{Alive: s.Err, Ready: s.ready, Operator: s.operator})
 	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ConnState: bounded(maxAdminConnections), ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug)}
 	return &adminServer{handler: h, http: hs, ln: s.opts.AdminListener, log: s.opts.Logger}
+}
+
+// operator lets those through who may do everything.
+func (s *Server) operator(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.opened.Load() { // nobody can be told from anybody yet
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return
+		}
+		if err := s.Authorize(r.Header, stream.MayAdmin, ""); err != nil {
+			httpapi.Refusal(s.core, s.opts.http(), err).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bounded closes connections that are too many as they come.

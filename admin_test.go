@@ -5,10 +5,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"durablestreams"
+	"durablestreams/auth"
 )
 
 // probe asks a server's admin address.
@@ -88,6 +92,50 @@ func TestAdminListenerCloses(t *testing.T) {
 		if c, err := net.Dial("tcp", opts.AdminListener.Addr().String()); err == nil {
 			c.Close()
 			t.Error("it is still open")
+		}
+	}
+}
+
+// What needs an operator's token depends on where a request may have come from.
+func TestAdminFromElsewhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access")
+	lines := keyLine("operator", "dsk_operator", "admin:**") + keyLine("viewer", "dsk_viewer", "read:**")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	controlled := open(t, "", &durablestreams.Options{InMemory: true, Access: &auth.Options{File: file}})
+	free := open(t, "", &durablestreams.Options{InMemory: true})
+	here, elsewhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}
+	const profile, list = "/debug/pprof/goroutine?debug=1", "/api/v1/streams"
+	for _, tt := range []struct {
+		s      *durablestreams.Server
+		by     net.Addr
+		key    string
+		target string
+		status int
+	}{
+		{controlled, elsewhere, "", "/readyz", 200},
+		{controlled, elsewhere, "", "/metrics", 200},
+		{controlled, elsewhere, "", profile, 401},
+		{controlled, elsewhere, "dsk_viewer", profile, 403},
+		{controlled, elsewhere, "dsk_operator", profile, 200},
+		{controlled, elsewhere, "", "/debug/pprof/", 401},
+		{controlled, elsewhere, "", list, 401},
+		{controlled, elsewhere, "dsk_operator", list, 200},
+		{controlled, here, "", profile, 200},
+		{controlled, here, "", list, 401},
+		{controlled, &net.UnixAddr{Name: "/run/ds.sock", Net: "unix"}, "", profile, 200},
+		{free, elsewhere, "", profile, 200},
+		{free, elsewhere, "", list, 200},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost"+tt.target, nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, tt.by))
+		if tt.key != "" {
+			r.Header.Set("Authorization", "Bearer "+tt.key)
+		}
+		w := httptest.NewRecorder()
+		if tt.s.Admin().ServeHTTP(w, r); w.Code != tt.status {
+			t.Errorf("%s by %s with %q: %d, want %d", tt.target, tt.by, tt.key, w.Code, tt.status)
 		}
 	}
 }

@@ -180,8 +180,9 @@ type Options struct {
 	OTLPEndpoint string
 
 	// AdminListener is where Open serves [Server.Admin] from its start until
-	// Shutdown has ended, so that operators see a recovery and a stop too. Whoever
-	// reaches it may see and do everything. It is closed in any case. Default: none.
+	// Shutdown has ended, so that operators see a recovery and a stop too. Without
+	// Access whoever reaches it may see and do everything. It is closed in any case.
+	// Default: none.
 	AdminListener net.Listener
 }
 

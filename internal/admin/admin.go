@@ -21,6 +21,10 @@ type Options struct {
 	// Ready gives the reason why clients should not come now, nil if they should.
 	Ready func() error
 
+	// Operator lets requests of operators through and refuses others. It is asked for
+	// profiles where other machines can reach the listener. Default: nobody is one.
+	Operator func(http.Handler) http.Handler
+
 	// Logger gets what goes wrong in handlers. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -46,7 +50,9 @@ func New(opt *Options) *Handler {
 	h.mux.HandleFunc("GET /healthz", answer(h.opt.Alive))
 	h.mux.HandleFunc("GET /readyz", answer(h.opt.Ready))
 	h.mux.HandleFunc("GET /{$}", index)
-	addProfiles(h.mux)
+	profiles := http.NewServeMux()
+	addProfiles(profiles)
+	h.mux.Handle("GET /debug/pprof/", operatorsOnly(profiles, h.opt.Operator))
 	h.guarded = guard(h.mounts.before(h.mux))
 	return h
 }

@@ -175,3 +175,16 @@ func TestRecordings(t *testing.T) {
 		}
 	}
 }
+
+// Without somebody who tells operators apart, nobody elsewhere is one.
+func TestProfilesStayHere(t *testing.T) {
+	h := admin.New(nil)
+	for ip, status := range map[string]int{"127.0.0.1": 200, "10.0.0.1": 403} {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/debug/pprof/", nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(ip)}))
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != status {
+			t.Errorf("by %s: %d, want %d", ip, w.Code, status)
+		}
+	}
+}

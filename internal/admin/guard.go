@@ -43,6 +43,24 @@ func onlyThisMachine(r *http.Request) bool {
 	return true
 }
 
+// operatorsOnly is for what costs the process much and shows its inside. Who is on this
+// machine may have it.
+func operatorsOnly(next http.Handler, operator func(http.Handler) http.Handler) http.Handler {
+	operators := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this is for this machine only", http.StatusForbidden)
+	}))
+	if operator != nil {
+		operators = operator(next)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
+			operators.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // loopback reports whether a Host names this machine and can name no other.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

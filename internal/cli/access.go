@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -26,12 +27,24 @@ func (c *serveCommand) accessOptions() *auth.Options {
 
 // checkExposed refuses an address that other machines can reach if everybody there could
 // do everything, unless that is wanted.
-func (c *serveCommand) checkExposed(opts *durablestreams.Options, addr net.Addr) error {
+func (c *serveCommand) checkExposed(opts *durablestreams.Options, flag string, addr net.Addr) error {
 	if opts.Access != nil || c.Insecure || loopback(addr) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--listen: %s is reachable from other machines, and there is no access control: whoever reaches it could read, write and delete every stream; "+
-		"give --access-file or --jwt-keys, or --insecure if something else keeps strangers out", addr)}
+	return usageError{fmt.Errorf("%s: %s is reachable from other machines, and there is no access control: whoever reaches it could read, write and delete every stream; "+
+		"give --access-file or --jwt-keys, or --insecure if something else keeps strangers out", flag, addr)}
+}
+
+// warnExposed says in the log what was asked for with --insecure. ln may be nil.
+func (c *serveCommand) warnExposed(log *slog.Logger, opts *durablestreams.Options, flag string, ln net.Listener) {
+	if ln == nil || opts.Access != nil || loopback(ln.Addr()) {
+		return
+	}
+	log.Warn("this address is reachable from other machines and there is no access control: "+
+		"whoever reaches it may read, write and delete every stream", flag, ln.Addr().String())
+	if c.WebhookAllowLocal {
+		log.Warn("with --webhook-allow-local they can also make this server send requests to services of this machine")
+	}
 }
 
 // accessCommand is "ds access".

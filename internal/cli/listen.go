@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"durablestreams"
 )
 
 // adminAddress is the default of --admin-listen.
@@ -16,7 +18,7 @@ const adminAddress = "127.0.0.1:8643"
 // listenAdmin opens the port for operators; nil is none. Nobody has asked for the
 // default one, so a server that finds it taken, by a second one for example, goes on
 // and says why there is none.
-func (c *serveCommand) listenAdmin(ctx context.Context) (ln net.Listener, missing, err error) {
+func (c *serveCommand) listenAdmin(ctx context.Context, opts *durablestreams.Options) (ln net.Listener, missing, err error) {
 	switch c.AdminListen {
 	case "off":
 		return nil, nil, nil
@@ -28,8 +30,8 @@ func (c *serveCommand) listenAdmin(ctx context.Context) (ln net.Listener, missin
 	if err != nil {
 		return nil, nil, err
 	}
-	if !loopback(ln.Addr()) {
-		return nil, nil, errors.Join(usageError{fmt.Errorf("--admin-listen: %s is reachable from other machines, and there is no access control: use an address of this machine", c.AdminListen)}, ln.Close())
+	if err := c.checkExposed(opts, "--admin-listen", ln.Addr()); err != nil {
+		return nil, nil, errors.Join(err, ln.Close())
 	}
 	return ln, nil, nil
 }

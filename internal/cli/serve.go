@@ -32,7 +32,7 @@ var groups = []kong.Group{
 // serveCommand is "ds serve". Sizes and times are those of durablestreams.Options.
 type serveCommand struct {
 	Listen         string   `group:"network" default:"127.0.0.1:8642" placeholder:"${default}" help:"Address and port to listen on, or unix:PATH for a socket. Port 0 picks a free one."`
-	AdminListen    string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles. An address of this machine only; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
+	AdminListen    string   `group:"network" placeholder:"127.0.0.1:8643" help:"Address and port for operators: health, metrics, profiles, the page. Where other machines reach it, access control has to be on; off is none. Default: 127.0.0.1:8643, or none if that is in use."`
 	BasePath       string   `group:"network" default:"/durable-streams" placeholder:"${default}" help:"URL path before /v1/stream/. / is none."`
 	PublicURL      string   `group:"network" name:"public-url" placeholder:"https://host/prefix" help:"Scheme, host and path prefix in Location headers and in the URLs that receivers of webhooks call back. Default: as the request came."`
 	TrustedProxies []string `group:"network" placeholder:"range" help:"Addresses and ranges (10.0.0.0/8) of proxies, or unix for those that use the socket. What they say of scheme and host (Forwarded, X-Forwarded-Proto, X-Forwarded-Host) counts in place of a public URL, and X-Forwarded-For and X-Request-Id count in the log."`
@@ -135,10 +135,10 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	if err != nil {
 		return err
 	}
-	if err := c.checkExposed(opts, ln.Addr()); err != nil {
+	if err := c.checkExposed(opts, "--listen", ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	admin, missing, err := c.listenAdmin(ctx)
+	admin, missing, err := c.listenAdmin(ctx, opts)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -154,13 +154,8 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	if missing != nil {
 		log.Warn("no admin address: no health, metrics and profiles", "err", missing)
 	}
-	if opts.Access == nil && !loopback(ln.Addr()) {
-		log.Warn("this address is reachable from other machines and there is no access control: "+
-			"whoever reaches it may read, write and delete every stream", "listen", ln.Addr().String())
-		if c.WebhookAllowLocal {
-			log.Warn("with --webhook-allow-local they can also make this server send requests to services of this machine")
-		}
-	}
+	c.warnExposed(log, opts, "listen", ln)
+	c.warnExposed(log, opts, "admin-listen", admin)
 	n := newNotifier(env)
 	n.ready()
 	context.AfterFunc(ctx, n.stopping)
