@@ -28,7 +28,8 @@ type configCheckCommand struct {
 // Help is the text below the summary.
 func (configCheckCommand) Help() string {
 	return `Reads the file as ds serve --config would and says all that is wrong with it. The environment does not
-count. The exit code is 0 if a server would start with these settings, 2 if something is wrong.
+count. The exit code is 0 if a server would take these settings, 2 if something is wrong. Whether the addresses
+are free, and what stands in the certificate and the access file, shows when it starts.
 
 Example:
 
@@ -38,7 +39,10 @@ Example:
 // Run checks.
 func (c *configCheckCommand) Run(env *Env) error {
 	nothing := func(string) (string, bool) { return "", false }
-	_, parsed, err := parseServe([]string{"serve", "--" + configFlag, c.File}, nothing)
+	serve, parsed, err := parseServe([]string{"serve", "--" + configFlag, c.File}, nothing)
+	if err == nil {
+		err = serve.checkAddresses()
+	}
 	if err != nil {
 		return usageError{err}
 	}

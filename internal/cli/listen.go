@@ -36,13 +36,52 @@ func (c *serveCommand) listenAdmin(ctx context.Context, opts *durablestreams.Opt
 	return ln, nil, nil
 }
 
+// checkAddresses says what is wrong with the addresses as far as that is known before
+// they are listened on: names are not resolved.
+func (c *serveCommand) checkAddresses() error {
+	check := func(flag, address string) error {
+		addr, err := literal(flag, address)
+		if err != nil || addr == nil {
+			return err
+		}
+		return c.checkExposed(c.options(nil), flag, addr)
+	}
+	err := check("--listen", c.Listen)
+	if c.AdminListen != "" && c.AdminListen != "off" {
+		err = errors.Join(err, check("--admin-listen", c.AdminListen))
+	}
+	return err
+}
+
+// literal reads an address. It is nil if it is a socket, or if its host is a name.
+func literal(flag, address string) (net.Addr, error) {
+	if strings.HasPrefix(address, "unix:") {
+		return nil, nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %q is not an address: want host:port, such as 127.0.0.1:8642", flag, address)}
+	}
+	n, err := net.LookupPort("tcp", port) // also of services, such as http
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %q is not a port", flag, port)}
+	}
+	if host == "" {
+		return &net.TCPAddr{IP: net.IPv6unspecified, Port: n}, nil
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		return &net.TCPAddr{IP: ip, Port: n}, nil
+	}
+	return nil, nil
+}
+
 // listen opens the port; its errors are one line each.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return listenUnix(ctx, flag, path)
 	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, usageError{fmt.Errorf("%s: %q is not an address: want host:port, such as 127.0.0.1:8642", flag, address)}
+	if _, err := literal(flag, address); err != nil {
+		return nil, err
 	}
 	var config net.ListenConfig
 	ln, err := config.Listen(ctx, "tcp", address)

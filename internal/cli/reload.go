@@ -21,7 +21,8 @@ type reloader struct {
 	level  *slog.LevelVar
 	server *durablestreams.Server
 	notify notifier
-	parsed *kong.Context // the settings that are in force
+	begun  *kong.Context // the settings of the start: what needs a restart is in force as it was then
+	parsed *kong.Context // the settings of the last reload
 }
 
 // run reloads whenever it is asked to, until ctx ends.
@@ -48,7 +49,8 @@ func (r *reloader) reload() {
 		r.log.Error("settings are not reloaded, the old ones stay", "err", err)
 		return
 	}
-	changed, restart := changes(r.parsed.Flags(), parsed.Flags())
+	changed := changes(r.parsed, parsed, true)
+	restart := changes(r.begun, parsed, false)
 	r.level.Set(c.level())
 	if len(restart) > 0 {
 		r.log.Warn("these settings have changed and need a restart", "settings", restart)
@@ -57,20 +59,17 @@ func (r *reloader) reload() {
 	r.parsed = parsed
 }
 
-// changes names the settings that differ, by whether a running server can take them.
-func changes(before, after []*kong.Flag) (changed, restart []string) {
+// changes names the settings that differ: of those that a running server takes anew, or of
+// the others.
+func changes(before, after *kong.Context, reloads bool) (names []string) {
 	old := map[string]any{}
-	for _, f := range before {
+	for _, f := range before.Flags() {
 		old[f.Name] = f.Target.Interface()
 	}
-	for _, f := range after {
-		switch {
-		case !isSetting(f) || reflect.DeepEqual(old[f.Name], f.Target.Interface()):
-		case f.Tag.Has(reloadable):
-			changed = append(changed, f.Name)
-		default:
-			restart = append(restart, f.Name)
+	for _, f := range after.Flags() {
+		if isSetting(f) && f.Tag.Has(reloadable) == reloads && !reflect.DeepEqual(old[f.Name], f.Target.Interface()) {
+			names = append(names, f.Name)
 		}
 	}
-	return changed, restart
+	return names
 }

@@ -159,7 +159,7 @@ func (c *serveCommand) Run(ctx context.Context, env *Env, parsed *kong.Context) 
 	n := newNotifier(env)
 	n.ready()
 	context.AfterFunc(ctx, n.stopping)
-	go (&reloader{env: env, log: log, level: level, server: s, notify: n, parsed: parsed}).run(ctx)
+	go (&reloader{env: env, log: log, level: level, server: s, notify: n, begun: parsed, parsed: parsed}).run(ctx)
 	if err := s.Serve(ctx, ln); err != nil {
 		log.Error("stopped", "err", err)
 		return err

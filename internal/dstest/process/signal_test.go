@@ -66,6 +66,15 @@ func TestReload(t *testing.T) {
 	write("cors-origins = [\"https://b.example\"]\nlog-level = \"debug\"\nmax-live = 7\n")
 	reload(`level=WARN msg="these settings have changed and need a restart" settings=[max-live]`, `msg="settings reloaded" changed="[cors-origins log-level]"`)
 	allowed("https://b.example")
+	// What waits for a restart is said again, and no more once it is taken back.
+	write("cors-origins = [\"https://b.example\"]\nlog-level = \"info\"\nmax-live = 7\n")
+	reload(`settings=[max-live]`, `changed=[log-level]`)
+	before := said
+	write("cors-origins = [\"https://b.example\"]\nlog-level = \"debug\"\n")
+	reload(`changed=[log-level]`)
+	if text := s.Stderr.String()[before:]; strings.Contains(text, "restart") {
+		t.Errorf("nothing waits for a restart: %s", text)
+	}
 	for _, wrong := range []string{"cors-origins = [\"https://c.example\"]\nlog-levle = \"error\"\n", "cors-origins = [\"c\"]", "max-body = \"x\"", "x"} {
 		write(wrong)
 		reload(`level=ERROR msg="settings are not reloaded, the old ones stay"`)
