@@ -62,9 +62,9 @@ func appendTypes(c *client) {
 func encodedBodies(c *client) {
 	p, n := c.create("a", text, ""), c.path("new")
 	for _, header := range [][2]string{{"Content-Encoding", "gzip"}, {"Content-Encoding", "br"}, {"Content-Encoding", "identity, gzip"}, {"Content-Encoding", "GZIP"}, {"Content-Range", "bytes 0-0/2"}} {
-		c.post(p, text, "x", header[0], header[1]).refused(400, 415)
-		c.post(p, text, "x", closing(header[0], header[1])...).refused(400, 415)
-		c.put(n, text, "x", header[0], header[1]).refused(400, 415)
+		c.post(p, text, "x", header[0], header[1]).refused(415, 400)
+		c.post(p, text, "x", closing(header[0], header[1])...).refused(415, 400)
+		c.put(n, text, "x", header[0], header[1]).refused(415, 400)
 		c.head(n).is(404)
 	}
 	c.head(p).is(200).without("Stream-Closed")

@@ -66,6 +66,7 @@ func TestDoubledHeaders(t *testing.T) {
 	c.do("PUT a", "Content-Type: text/plain").want(201)
 	for _, tt := range []struct{ line, header string }{
 		{"PUT n", "Content-Type: text/plain"},
+		{"PUT n", "Content-Length: 1"},
 		{"PUT n", "Stream-TTL: 5"},
 		{"PUT n", "Stream-Expires-At: 2099-01-01T00:00:00Z"},
 		{"PUT n", "Stream-Closed: true"},
@@ -73,6 +74,7 @@ func TestDoubledHeaders(t *testing.T) {
 		{"PUT n", "Stream-Fork-Offset: -1"},
 		{"PUT n", "Stream-Fork-Sub-Offset: 0"},
 		{"POST a", "Content-Type: text/plain"},
+		{"POST a", "Content-Length: 1"},
 		{"POST a", "Producer-Id: p"},
 		{"POST a", "Producer-Epoch: 0"},
 		{"POST a", "Producer-Seq: 0"},
@@ -83,6 +85,15 @@ func TestDoubledHeaders(t *testing.T) {
 	}
 	c.do("HEAD n").want(404)
 	c.do("GET a").want(200).text("")
+}
+
+// A coding that is not taken is answered with those that are.
+func TestEncodedBody(t *testing.T) {
+	c := newClient(t, nil)
+	c.do("PUT a", "Content-Type: text/plain").want(201)
+	for _, line := range []string{"POST a", "PUT n"} {
+		c.do(line, "=x", "Content-Type: text/plain", "Content-Encoding: gzip").want(415, "Accept-Encoding: identity").code("encoding_unsupported")
+	}
 }
 
 func TestProducerHeaders(t *testing.T) {

@@ -104,16 +104,23 @@ func (r *Request) contentType() (value string, sent bool, err error) {
 	return value, true, nil
 }
 
-// plainBody refuses a body that is said to be encoded, or a part of something: its
-// bytes are stored as they come, and no reader would be told (RFC 9110, 8.4 and 14.5).
+// noCoding is the one content coding that is taken.
+const noCoding = "identity"
+
+// plainBody refuses a body that is said to be encoded or a part of something, since its
+// bytes are stored as they come and no reader would be told (RFC 9110 §8.4, §14.5), and
+// one that is said to have two lengths.
 func (r *Request) plainBody() error {
 	if !r.mayHaveBody() {
 		return nil
 	}
 	for _, v := range r.Header.Values("Content-Encoding") {
-		if v != "" && !strings.EqualFold(v, "identity") {
-			return refuse(stream.InvalidHeader, "this server does not decode bodies: send it without a Content-Encoding")
+		if v != "" && !strings.EqualFold(v, noCoding) {
+			return refuse(encoded, "this server does not decode bodies: send it without a Content-Encoding")
 		}
+	}
+	if _, _, err := r.single("Content-Length"); err != nil {
+		return err // over HTTP/2; with HTTP/1.1 both adapters refuse the head
 	}
 	if len(r.Header.Values("Content-Range")) > 0 {
 		return refuse(stream.InvalidHeader, "a body is taken as a whole: send it without a Content-Range")

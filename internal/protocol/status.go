@@ -19,6 +19,9 @@ const (
 	// headTooLarge is a head with too many fields.
 	headTooLarge stream.Kind = "head_too_large"
 
+	// encoded is a body in a content coding.
+	encoded stream.Kind = "encoding_unsupported"
+
 	// BodyTimeout is a body that made no progress for too long.
 	BodyTimeout stream.Kind = "body_timeout"
 )
@@ -47,6 +50,8 @@ func status(kind stream.Kind) int {
 		return 410
 	case stream.TooLarge:
 		return 413
+	case encoded:
+		return 415 // RFC 9110 §15.5.16
 	case stream.QuotaAppends, stream.QuotaLive:
 		return 429 // RFC 6585 §4
 	case headTooLarge:
@@ -108,6 +113,8 @@ func (c *Core) addDetails(r *Response, req *Request, e *stream.Error) {
 		r.addUint(wire.HeaderProducerEpoch, e.Epoch)
 	case methodNotAllowed, methodUnknown:
 		r.add("Allow", c.allow(req))
+	case encoded:
+		r.add("Accept-Encoding", noCoding)
 	case stream.Unauthenticated, stream.InvalidToken, stream.Forbidden:
 		r.add("WWW-Authenticate", challenges[e.Kind])
 	}
