@@ -37,8 +37,8 @@ func (s *Server) openTenants(so *store.Options) (*tenant.Ledger, error) {
 // reloadTenants takes the limits of the tenants file of now.
 func (s *Server) reloadTenants() error {
 	table, err := s.opts.tenants()
-	if err == nil && table != nil {
-		s.tenants.Reload(table)
+	if err == nil && table != nil && s.tenants.Reload(table) {
+		s.opts.Logger.Info("limits of tenants have changed")
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -111,12 +112,28 @@ func (s *settings) load(ctx *kong.Context, flags []*kong.Flag) {
 	if name == "" {
 		return
 	}
-	text, err := os.ReadFile(name)
+	text, err := readSettings(name)
 	if err != nil {
 		s.err = fmt.Errorf("read the settings: %w", err)
 		return
 	}
 	s.file, s.err = config.Parse(name, text, fileSettings(flags))
+}
+
+// maxSettings is far more than a settings file needs, in bytes. What is no file may have
+// no end.
+const maxSettings = 1 << 20
+
+func readSettings(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err = errors.Join(err, f.Close()); err == nil && len(text) > maxSettings {
+		err = fmt.Errorf("%s is larger than 1 MiB", name)
+	}
+	return text, err
 }
 
 // fileSettings are the settings that a file may have.

@@ -156,7 +156,11 @@ func TestReloadedLimits(t *testing.T) {
 	if _, err := l.Create("a/1", 100, false); err != nil {
 		t.Fatal(err)
 	}
-	l.Reload(parse(t, "tenant a streams=0 bytes=50 live=0\ntenant b appends=0 streams=9"))
+	for _, changed := range []bool{true, false} {
+		if got := l.Reload(parse(t, "tenant a streams=0 bytes=50 live=0\ntenant b appends=0 streams=9")); got != changed {
+			t.Errorf("reloaded: changed %v, want %v", got, changed)
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		ask  func() error

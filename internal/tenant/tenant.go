@@ -9,6 +9,7 @@ package tenant
 
 import (
 	"hash/maphash"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -54,10 +55,11 @@ func NewLedger(t *Table) *Ledger {
 }
 
 // Reload takes the limits of a table from now on. What is used stays, even where it is
-// more than there may be now.
-func (l *Ledger) Reload(t *Table) {
+// more than there may be now. It tells whether they are others than before.
+func (l *Ledger) Reload(t *Table) (changed bool) {
 	l.reload.Lock()
 	defer l.reload.Unlock()
+	changed = !reflect.DeepEqual(l.table.Load(), t)
 	l.table.Store(t)
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -70,6 +72,7 @@ func (l *Ledger) Reload(t *Table) {
 	for name := range t.listed {
 		l.with(name, func(*Account) {})
 	}
+	return changed
 }
 
 // bound gives the account its limits.
