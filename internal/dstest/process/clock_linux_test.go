@@ -87,6 +87,7 @@ func buildStepped(t *testing.T) string {
 // producers, cursors and order know of no clock. What is over by a clock that is ahead
 // stays over once the server has noticed, in 10 s.
 func TestClockSteps(t *testing.T) {
+	t.Parallel() // beside what waits too
 	clock := filepath.Join(t.TempDir(), "clock")
 	off := time.Duration(0)
 	set := func(to time.Duration) {

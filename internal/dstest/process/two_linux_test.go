@@ -81,6 +81,7 @@ func TestTwoServers(t *testing.T) {
 // goes on where it was: nobody else gets the directory meanwhile, requests that waited
 // are answered or given up by their clients, and nothing is lost.
 func TestStandStill(t *testing.T) {
+	t.Parallel() // beside what waits too
 	data := filepath.Join(t.TempDir(), "data")
 	command := process.Command{Binary: process.Build(t), Args: []string{"--data-dir", data, "--segment-size", "256KiB"}}
 	s := process.Start(t, command)
