@@ -1,7 +1,7 @@
 // Command testsum reads the stream of `go test -json` on standard input, prints
 // what a person wants to see of it (a line for each package, the whole output of
-// what failed) and ends with the line "N passed, N failed", in which a test with
-// subtests counts once, and so does each of them. It exits with 1 if anything
+// what failed, what was skipped and why) and ends with the line "N passed, N failed",
+// in which a test with subtests counts once, and so does each of them. It exits with 1 if anything
 // failed, did not build or did not end, or if no test ran at all.
 package main
 
@@ -28,11 +28,12 @@ type event struct {
 
 // summary is what has been seen so far.
 type summary struct {
-	out                     io.Writer
-	passed, failed, skipped int
-	broken                  []string
-	output                  map[string][]string // by package and test, until it ends
-	running                 map[string]bool     // packages that have not ended
+	out            io.Writer
+	passed, failed int
+	skipped        []string // tests, with their reasons
+	broken         []string
+	output         map[string][]string // by package and test, until it ends
+	running        map[string]bool     // packages that have not ended
 }
 
 func newSummary(out io.Writer) *summary {
@@ -67,12 +68,15 @@ func (s *summary) run(r io.Reader) error {
 		s.broken = append(s.broken, pkg+" did not end")
 	}
 	fmt.Fprintln(s.out)
+	for _, skipped := range s.skipped {
+		fmt.Fprintln(s.out, "SKIP", skipped)
+	}
 	for _, b := range s.broken {
 		fmt.Fprintln(s.out, "FAIL", b)
 	}
 	fmt.Fprintf(s.out, "%d passed, %d failed", s.passed, s.failed)
-	if s.skipped > 0 {
-		fmt.Fprintf(s.out, ", %d skipped", s.skipped)
+	if len(s.skipped) > 0 {
+		fmt.Fprintf(s.out, ", %d skipped", len(s.skipped))
 	}
 	fmt.Fprintln(s.out)
 	switch {
@@ -123,7 +127,7 @@ func (s *summary) ended(e event, key string) {
 	case "pass":
 		s.passed++
 	case "skip":
-		s.skipped++
+		s.skipped = append(s.skipped, e.Package+" "+e.Test+": "+reason(s.output[key]))
 	case "fail":
 		s.failed++
 		for _, out := range s.output[key] {
@@ -131,6 +135,18 @@ func (s *summary) ended(e event, key string) {
 		}
 	}
 	delete(s.output, key)
+}
+
+// reason finds in the output of a skipped test what it says last, behind its place:
+// "    a_test.go:7: no network".
+func reason(output []string) string {
+	said := "no reason given"
+	for _, line := range output {
+		if place, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(place, ".go:") {
+			said = text
+		}
+	}
+	return said
 }
 
 // flush prints what is left of a package: of tests that a crash cut short too.

@@ -7,10 +7,12 @@ import (
 
 func TestSummary(t *testing.T) {
 	const (
-		ok      = `{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"
-		passA   = `{"Action":"run","Package":"p","Test":"A"}` + "\n" + `{"Action":"output","Package":"p","Test":"A","Output":"noise\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"A"}` + "\n"
-		failB   = `{"Action":"output","Package":"p","Test":"B","Output":"b_test.go:1: wrong\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"B"}` + "\n"
-		skipC   = `{"Action":"skip","Package":"p","Test":"C"}` + "\n"
+		ok    = `{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"
+		passA = `{"Action":"run","Package":"p","Test":"A"}` + "\n" + `{"Action":"output","Package":"p","Test":"A","Output":"noise\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"A"}` + "\n"
+		failB = `{"Action":"output","Package":"p","Test":"B","Output":"b_test.go:1: wrong\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"B"}` + "\n"
+		skipC = `{"Action":"skip","Package":"p","Test":"C"}` + "\n"
+		skipD = `{"Action":"output","Package":"p","Test":"D","Output":"=== RUN   D\n"}` + "\n" + `{"Action":"output","Package":"p","Test":"D","Output":"    d_test.go:7: no: network\n"}` + "\n" +
+			`{"Action":"output","Package":"p","Test":"D","Output":"--- SKIP: D (0.00s)\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"D"}` + "\n"
 		fail    = `{"Action":"fail","Package":"p"}` + "\n"
 		start   = `{"Action":"start","Package":"p"}` + "\n"
 		cut     = `{"Action":"output","Package":"p","Test":"D","Output":"half\n"}` + "\n"
@@ -26,7 +28,8 @@ func TestSummary(t *testing.T) {
 	}{
 		{"good", passA + ok, "1 passed, 0 failed", "ok  \tp", ""},
 		{"failed", passA + failB + fail, "1 passed, 1 failed", "b_test.go:1: wrong", "failed"},
-		{"skipped", passA + skipC + ok + noTests, "1 passed, 0 failed, 1 skipped", "", ""},
+		{"skipped", passA + skipC + ok + noTests, "1 passed, 0 failed, 1 skipped", "SKIP p C: no reason given\n", ""},
+		{"skipped with a reason", passA + skipD + ok, "1 passed, 0 failed, 1 skipped", "SKIP p D: no: network\n", ""},
 		{"crash outside a test", passA + crash, "1 passed, 0 failed", "panic: oh", "failed"},
 		{"crash inside a test", passA + cut + fail, "1 passed, 0 failed", "half\n", "failed"},
 		{"cut off", start + passA + cut, "1 passed, 0 failed", "half\n", "failed"},
